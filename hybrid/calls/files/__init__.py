@@ -1,1 +1,1 @@
-"""Plans kept in files, so that the first call in a later process finds one: see ``lookup.py``."""
+"""Store plans in files, and load them in later processes: see ``lookup.py``."""

@@ -1,4 +1,4 @@
-"""ReadsDigest: all that a capture depends on, written down the same way in every process.
+"""Digest of everything that a capture depends on; it is the same in every process.
 
 ``Reads`` lists what a function may read from outside its arguments, in an order that no hash and no
 address has a say in; captures are guarded on just that.  The digest writes the list down:
@@ -70,7 +70,7 @@ _IGNORED = {
 
 
 class ReadsDigest(Tokens):
-    """What a capture of the function of ``reads`` depends on, besides what ``about`` says.
+    """The digest of the ``reads`` of a function, its argument leaves and ``about``.
 
     ``free`` are the argument leaves that may be any number of their kind.
     """
@@ -106,7 +106,7 @@ class ReadsDigest(Tokens):
             raise Unkeepable(f"what it reads cannot be told: {error}") from None
 
     def _read(self, read: Read) -> None:
-        """Write down what is read, and of what."""
+        """Add the tokens of one read."""
         if read.kind == "attributes":
             if not self.reads.computes:
                 self._attributes(read.owner, read.names)
@@ -124,7 +124,7 @@ class ReadsDigest(Tokens):
     # Values -----------------------------------------------------------------------------------
 
     def value(self, value: Any) -> None:
-        """Write ``value`` down; raises Unkeepable."""
+        """Add the tokens of ``value``; raises Unkeepable."""
         kind = type(value)
         if kind in _ATOMS:
             self.tokens.append((None, value))  # no other token begins so
@@ -140,7 +140,7 @@ class ReadsDigest(Tokens):
             self._any(value)
 
     def _any(self, value: Any) -> None:
-        """A value of any kind."""
+        """Add the tokens of a value of a rare kind."""
         kind = type(value)
         if value is ... or value is NotImplemented:
             self.say("constant", repr(value))
@@ -233,7 +233,7 @@ class ReadsDigest(Tokens):
             self.value(value.maxlen)
 
     def _other(self, value: Any) -> None:
-        """An object, or something of Python's own."""
+        """Add the tokens of an object, an op, a code object or a built-in."""
         kind = type(value)
         if isinstance(value, Op):
             if REGISTRY.get(value.name) is not value or get_op(value.name) is not value:
@@ -298,7 +298,7 @@ class ReadsDigest(Tokens):
             raise Unkeepable(f"a {kind.__name__}")
 
     def _attributes(self, owner: Any, names: Collection[str]) -> None:
-        """What attributes hold; with names that code computes those are all that there are."""
+        """Add the tokens of the attributes ``names`` of ``owner``."""
         if isinstance(owner, _UNREACHED):
             return
         self.value(owner)
@@ -370,7 +370,7 @@ class ReadsDigest(Tokens):
     def _require_pure_name(
         self, name: str, namespace: dict[str, Any], function: str, attributes: frozenset[str]
     ) -> None:
-        """Raise if a name that code loads leads to what looks at the world."""
+        """Raise if a name in code leads to a function that depends on the process."""
         if name not in namespace and hasattr(builtins, name):
             # Tables ask for a hash, and no more than what is equal comes of it.
             if name in impure_names("builtins") and (name, function) != _HASH:
@@ -380,7 +380,7 @@ class ReadsDigest(Tokens):
                 self._require_pure(namespace[name], attributes)
 
     def _replaced(self, value: Any) -> None:
-        """What code of this package leads to, if users may have put it there."""
+        """Add the tokens of a value in this package that users may have put there."""
         if isinstance(value, (types.FunctionType, type)) and not _is_library(value):
             self.value(value)
 
@@ -398,7 +398,7 @@ class ReadsDigest(Tokens):
             raise Unkeepable(f"code that may use {module.__name__}.{sorted(found)[0]}", True)
 
     def _library_function(self, function: types.FunctionType) -> None:
-        """One with a name, or what a decorator has made of the author's."""
+        """Add the tokens of a library function, or of a wrapper that one has made."""
         wrapped = getattr(function, "__wrapped__", None)
         users = isinstance(wrapped, types.FunctionType) and not is_library(wrapped.__code__)
         if not users and "<" not in function.__qualname__:
@@ -448,7 +448,7 @@ class ReadsDigest(Tokens):
                 self.value(part)
 
     def _member(self, kind: type, name: str, member: Any) -> None:
-        """What a class of the author's holds: all code that may run, all data that may be read."""
+        """Add the tokens of a class member: its code, and its data if it may be read."""
         reads = self.reads
         parts = functions_of(member)
         used = [part for part in parts if id(part) in reads.seen or name.startswith("__")]
@@ -476,7 +476,7 @@ class ReadsDigest(Tokens):
 
     @staticmethod
     def structure(structure: Structure) -> Any:
-        """What tells structures of arguments apart; raises Unkeepable."""
+        """Return the structure of arguments as plain values; raises Unkeepable."""
         if structure is None or structure == LEAF:
             return structure
         kind, items = structure

@@ -1,4 +1,4 @@
-"""Reading: the capture that an entry describes, in this process; see ``entry_writer.py``.
+"""Read the entry of a plan file into a Capture of this process: see ``entry_writer.py``.
 
 Nothing is trusted: a capture is made only of what fits the program, the call and its own types; all
 else is Malformed.  Plans are made of the arrays that they were.  Graphs are read when somebody asks
@@ -52,11 +52,11 @@ _TREES = {kind.__name__: kind for kind in (list, tuple, dict)}
 
 
 class Malformed(Exception):
-    """Why an entry is none."""
+    """Raised where an entry does not describe a valid capture."""
 
 
 def read_entry(entry: Any, found: ReadsDigest, leaves: Sequence[Any], guards: Guards) -> Capture:
-    """The capture, with its plans, for a call of these ``leaves``; or Malformed.
+    """Return the Capture and plans of ``entry`` for a call with ``leaves``; raises Malformed.
 
     The ``guards`` are of the program as it is.
     """
@@ -67,7 +67,7 @@ def read_entry(entry: Any, found: ReadsDigest, leaves: Sequence[Any], guards: Gu
 
 
 class _Graphs:
-    """The graphs of an entry, read when the first of them is asked for."""
+    """The graphs of an entry, all parsed when the first of them is needed."""
 
     def __init__(self, content: bytes) -> None:
         self.content: bytes | None = content
@@ -75,7 +75,7 @@ class _Graphs:
         self.lock = threading.Lock()
 
     def graph(self, number: Any, types: tuple[Types, Types] | None = None) -> Graph:
-        """That of this number, and of these types if they are known; raises GraphError."""
+        """Return the graph of this number, and check its types if given; raises GraphError."""
         with self.lock:
             if self.content is not None:
                 self.found, self.content = self._read(self.content), None
@@ -96,6 +96,8 @@ class _Graphs:
 
 
 class _Reader:
+    """Reads the parts of an entry, each checked against the reads and leaves of the call."""
+
     def __init__(self, entry: Any, found: ReadsDigest, leaves: Sequence[Any]) -> None:
         self.entry, self.found, self.leaves = entry, found, leaves
         self.kinds = [value_of(row) for row in entry["types"]]
@@ -106,10 +108,11 @@ class _Reader:
         self.graphs = _Graphs(at(entry["parts"], entry["rows"]))
 
     def types(self, numbers: Any) -> Types:
+        """Return the tensor types with these numbers."""
         return tuple([at(self.kinds, number) for number in numbers])
 
     def plans(self) -> Plans:
-        """Those of the graph."""
+        """Return the plans of the graph: the plan, the precomputed sources, and their plan."""
         early = self.entry["early"]
         if early is None:
             return self.plan(self.entry["plan"], self.inputs, self.outputs), (), None
@@ -119,6 +122,7 @@ class _Reader:
         return self.plan(self.entry["plan"], self.inputs + kept, self.outputs), cells, first
 
     def plan(self, row: dict[str, Any], inputs: Types, outputs: Types) -> Plan:
+        """Return the plan of a row, made of its arrays if the entry has them, else of a graph."""
         graph = functools.partial(self.graphs.graph, row["graph"], (inputs, outputs))
         if row["arrays"] is None:
             return make_plan(graph())
@@ -135,11 +139,13 @@ class _Reader:
 
     @staticmethod
     def size(number: Any) -> int:
+        """Return ``number`` if it is a size; raises Malformed."""
         if type(number) is not int or number < 0:
             raise Malformed("a size is none")
         return number
 
     def capture(self, guards: Guards) -> Capture:
+        """Return the Capture of the entry, with its plans and the given ``guards``."""
         entry, plans = self.entry, self.plans()
         sources = [self.source(*row) for row in entry["sources"]]
         requires = [bool(needs) for needs in entry["requires"]]
@@ -183,6 +189,7 @@ class _Reader:
         return capture
 
     def alias(self, output: Any, of: Any, index: Any, flag: Any, sources: Sequence[Any]) -> Alias:
+        """Return the Alias of a row, with its indices checked."""
         self.index(output, self.outputs)
         if of == "argument":
             self.argument(index)
@@ -193,24 +200,28 @@ class _Reader:
         return Alias(output, of, index, self.flag(flag))
 
     def flag(self, flag: Any) -> int:
-        """A result that says whether something is so; -1: it is."""
+        """Return the index of a boolean result, checked; -1 stands for always."""
         if flag != -1 and self.outputs[self.index(flag, self.outputs)] is not FLAG:
             raise Malformed("a flag is none")
         return flag
 
     def index(self, number: Any, items: Sequence[Any]) -> int:
+        """Return ``number`` if it is an index of ``items``."""
         at(items, number)
         return number
 
     def results(self, numbers: Any) -> list[int]:
+        """Return the indices ``numbers``, checked to be those of graph results."""
         return [self.index(i, self.outputs) for i in numbers]
 
     def argument(self, number: Any) -> int:
+        """Return ``number`` if it is the index of a tensor among the argument leaves."""
         if not isinstance(at(self.leaves, number), Tensor):
             raise Malformed("an argument is no tensor")
         return number
 
     def tensor(self, where: Any) -> Tensor:
+        """Return the tensor of the program that ``where`` names."""
         if where == ["random"]:
             return default_generator().state
         if isinstance(where, list):
@@ -223,6 +234,7 @@ class _Reader:
         return tensor
 
     def source(self, kind: str, *what: Any) -> Source:
+        """Return the Source of a row, checked to fit the call."""
         if kind == "argument":
             (index,) = what
             return Source(kind, self.argument(index))
@@ -241,10 +253,11 @@ class _Reader:
         raise Malformed(f"a source is a {kind}")
 
     def place(self, kind: str, where: Any) -> Any:
+        """Return the address or tensor of a row."""
         return self.address(*where) if kind == "address" else self.tensor(where)
 
     def address(self, where: Any, name: str, keys: Any) -> Address:
-        """A place that code of the program may write to: nothing else gets there."""
+        """Return an Address, checked to be a place that the program's code may write."""
         kind, number = where
         owner = ArgumentLeaf(self.argument(number)) if kind == "argument" else None
         if owner is None:
@@ -264,6 +277,7 @@ class _Reader:
         return Address(owner, name, tuple(found))
 
     def place_write(self, where: Any, made: Any, exists: Any) -> PlaceWrite:
+        """Return the PlaceWrite of a row; its container has to exist."""
         address = self.address(*where)
         if address.keys:
             container = replace(address, keys=address.keys[:-1]).read(self.leaves)
@@ -272,6 +286,7 @@ class _Reader:
         return PlaceWrite(address, self.recipe(*made), bool(exists))
 
     def place_read(self, where: Any, kind: Any) -> tuple[Address, Any]:
+        """Return (address, current value) of a row, checked to be of the type in the entry."""
         address = self.address(*where)
         now = address.read(self.leaves)
         if (now is None) != (kind is None) or (now is not None and now.type is not value_of(kind)):
@@ -279,6 +294,7 @@ class _Reader:
         return address, now
 
     def recipe(self, structure: Any, leaves: Any) -> TreeRecipe:
+        """Return the TreeRecipe of a row, with as many leaves as the structure has places."""
         found = tuple([self.leaf(*leaf) for leaf in leaves])
         tree = self.structure(structure)
         if _count(tree) != len(found):
@@ -286,6 +302,7 @@ class _Reader:
         return TreeRecipe(tree, found)
 
     def structure(self, row: Any) -> Structure:
+        """Return the tree structure of a row."""
         if row is None or row == LEAF:
             return row
         kind, items = row
@@ -294,6 +311,7 @@ class _Reader:
         return _TREES[kind], tuple([self.structure(item) for item in items])
 
     def leaf(self, kind: str, what: Any) -> tuple[str, Any]:
+        """Return (kind, what) of a row, for a leaf of a TreeRecipe."""
         if kind in ("output", "number"):
             return kind, self.index(what, self.outputs)
         if kind == "argument":
@@ -309,6 +327,7 @@ class _Reader:
         raise Malformed(f"a leaf is a {kind}")
 
     def gradient(self, row: dict[str, Any], sources: Sequence[Source], forward: Graph) -> Gradient:
+        """Return the Gradient of a row, for a call whose graph is ``forward``."""
         values: list[Value] = list(values_in(forward))
         outputs = tuple(self.results(row["outputs"]))
         inputs = tuple([self.index(i, sources) for i in row["inputs"]])
@@ -351,7 +370,7 @@ def _types(graph: Graph) -> tuple[Types, Types]:
 
 
 def _count(structure: Structure) -> int:
-    """How many leaves it has."""
+    """Return the number of leaves in ``structure``."""
     if structure is None:
         return 0
     if structure == LEAF:

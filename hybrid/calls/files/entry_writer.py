@@ -1,4 +1,4 @@
-"""Entry: a capture as plain values, such as JSON holds, and parts that are bytes.
+"""Turn a capture into an entry of a plan file: plain values as in JSON, and parts in bytes.
 
 Objects of the program stand there by their numbers in its digest: in a later process those
 lead to the objects that are in the same places there; see ``entry_reader.py``.  Plans are kept as
@@ -36,7 +36,7 @@ _INDICES = ("output", "number", "argument", "source")  # kinds of leaves that ar
 
 
 def build_entry(capture: Capture, plans: Plans, found: ReadsDigest) -> dict[str, Any]:
-    """``capture`` and the plans of its graph; raises Unkeepable."""
+    """Return the entry of ``capture`` and its plans; raises Unkeepable."""
     try:
         return _Writer(capture, found).entry(*plans)
     except Unwritable as error:
@@ -44,6 +44,8 @@ def build_entry(capture: Capture, plans: Plans, found: ReadsDigest) -> dict[str,
 
 
 class _Writer:
+    """Collects the types, graphs and parts of an entry while it is built."""
+
     def __init__(self, capture: Capture, found: ReadsDigest) -> None:
         self.capture, self.found = capture, found
         self.rows = RowWriter()
@@ -51,6 +53,7 @@ class _Writer:
         self.parts: list[bytes] = []
 
     def entry(self, plan: Plan, cells: Sequence[int], first: Plan | None) -> dict[str, Any]:
+        """Return the entry of the capture, with the plan and what precomputes its ``cells``."""
         capture = self.capture
         writes = capture.guards.written
         if writes.containers or writes.places or writes.numbers or writes.constants:
@@ -90,14 +93,16 @@ class _Writer:
         return {**found, "types": [plain(kind) for kind in self.types], "parts": self.parts}
 
     def part(self, content: bytes) -> int:
+        """Add ``content`` to the parts in bytes, and return its number."""
         self.parts.append(content)
         return len(self.parts) - 1
 
     def type(self, kind: TensorType) -> int:
+        """Return the number of a tensor type, adding it if it is new."""
         return self.types.setdefault(kind, len(self.types))
 
     def plan(self, plan: Plan, writes: dict[int, int]) -> dict[str, Any]:
-        """Its graph and, if it calls no functions, its arrays; of ``writes`` what is in place."""
+        """Return the row of a plan: graph, arrays if it calls no functions, provable donations."""
         found: dict[str, Any] = {"graph": self.rows.graph(plan.graph), "arrays": None}
         arrays, sizes = plan.arrays(), plan.sizes
         if arrays is not None:
@@ -111,18 +116,19 @@ class _Writer:
         return found
 
     def early(self, cells: Sequence[int], plan: Plan) -> dict[str, Any]:
-        """What is computed ahead."""
+        """Return the plan that precomputes results, with the sources it needs."""
         kept = [self.type(kind) for kind in plan.output_types]
         return {"cells": list(cells), "kept": kept, "plan": self.plan(plan, {})}
 
     def object(self, value: Any) -> int:
+        """Return the number that ``value`` has in the digest; raises Unkeepable if it has none."""
         number = self.found.numbers.get(id(value))
         if number is None:
             raise Unkeepable(f"a {type(value).__name__} that it uses has no name")
         return number
 
     def tensor(self, tensor: Tensor) -> Any:
-        """The tensor's number or, of one that this package holds, where it is."""
+        """Return the number of a tensor, or where this package holds it."""
         if id(tensor) in self.found.numbers:
             return self.object(tensor)
         if tensor is default_generator().state:
@@ -135,6 +141,7 @@ class _Writer:
         return self.object(tensor)
 
     def source(self, source: Source) -> list[Any]:
+        """Return the row of a Source."""
         if source.kind == "argument":
             return ["argument", source.index]
         if source.kind == "number" and source.address is None:
@@ -149,11 +156,13 @@ class _Writer:
         raise Unkeepable("numbers outside its arguments are inputs of it")
 
     def place(self, place: Any) -> list[Any]:
+        """Return the row of an address or tensor."""
         if isinstance(place, Address):
             return ["address", self.address(place)]
         return ["cell", self.tensor(place)]
 
     def address(self, address: Address) -> list[Any]:
+        """Return the row of an Address."""
         owner = address.owner
         if isinstance(owner, ArgumentLeaf):
             where: list[Any] = ["argument", owner.index]
@@ -164,20 +173,24 @@ class _Writer:
         return [where, address.name, [plain(key) for key in address.keys]]
 
     def place_write(self, write: PlaceWrite) -> list[Any]:
+        """Return the row of a PlaceWrite."""
         if write.key:
             raise Unkeepable("it writes to items of lists or dicts")
         return [self.address(write.address), self.recipe(write.recipe), write.exists]
 
     def place_read(self, address: Address, original: Any) -> list[Any]:
+        """Return the row of a place read and the type of the tensor that was there."""
         if original is not None and not isinstance(original, Tensor):
             raise Unkeepable("it reads an attribute that holds no tensor")
         kind = None if original is None else plain(original.type)
         return [self.address(address), kind]
 
     def recipe(self, recipe: TreeRecipe) -> list[Any]:
+        """Return the row of a TreeRecipe."""
         return [self.structure(recipe.structure), [self.leaf(*leaf) for leaf in recipe.leaves]]
 
     def structure(self, structure: Structure) -> Any:
+        """Return the row of a tree structure."""
         if structure is None or structure == LEAF:
             return structure
         kind, items = structure
@@ -188,6 +201,7 @@ class _Writer:
         return [kind.__name__, [self.structure(item) for item in items]]
 
     def leaf(self, kind: str, what: Any) -> list[Any]:
+        """Return the row of a leaf of a TreeRecipe."""
         if kind in _INDICES:
             return [kind, what]
         if kind != "constant":
@@ -199,6 +213,7 @@ class _Writer:
         return ["object", self.object(what)]
 
     def gradient(self, gradient: Gradient) -> dict[str, Any]:
+        """Return the row of a Gradient."""
         backward = gradient.backward
         values = values_in(self.capture.graph)
         return {

@@ -1,4 +1,4 @@
-"""Guards of loaded captures: most are made only when something may have changed.
+"""Guards of captures that were loaded from a file: most are made only when the epoch has moved.
 
 What modules and optimizers hold is looked at when the configuration epoch has moved, which in most
 programs it never does.  Until then it is enough to know what they held.
@@ -18,7 +18,7 @@ from hybrid.trace.places.code_owner import MUTABLE
 
 
 class LoadedGuards(Guards):
-    """Guards of the program as it is, for a capture that was made before."""
+    """Guards of a loaded capture, made from the current state of the program."""
 
     def __init__(self, reads: Reads, configured: Callable[[Any], bool]) -> None:
         self._later: list[tuple[Any, str, str, Any]] = []  # owner, name, label, value
@@ -54,7 +54,7 @@ class LoadedGuards(Guards):
         super()._attribute(owner, name, configured, label, value)
 
     def _is_ours(self, owner: Any, name: str) -> bool:
-        """Whether what the class of ``owner`` holds is ours, and getattr() gives it."""
+        """Return whether this package's class stores ``name``, and getattr() returns it."""
         if isinstance(owner, type):
             return False
         kind = type(owner)
@@ -66,13 +66,14 @@ class LoadedGuards(Guards):
         return known
 
     def _complete(self) -> None:
-        """Make those that were put off, of what was there then."""
+        """Make the guards that were deferred, for the values of that time."""
         later, self._later = self._later, []
         for owner, name, label, value in later:
             super()._attribute(owner, name, True, label, value)
 
     @property
     def by_epoch(self) -> list[Guard]:
+        """The guards that are tested when the epoch has moved; deferred ones are made now."""
         if self._made:
             self._complete()
         return self._by_epoch
@@ -83,6 +84,7 @@ class LoadedGuards(Guards):
 
     @property
     def numbers(self) -> list[Any]:
+        """The numbers met, with their addresses; deferred guards are made now."""
         if self._made:
             self._complete()
         return self._numbers
@@ -96,7 +98,7 @@ _FIXED = frozenset({bool, int, float, str, type(None)})
 
 
 def _is_fixed(value: Any) -> bool:
-    """Whether nothing in ``value`` can become another without its being another."""
+    """Return whether ``value`` is immutable at every depth of its tuples."""
     if isinstance(value, tuple):
         return all(map(_is_fixed, value))
     return not isinstance(value, MUTABLE)

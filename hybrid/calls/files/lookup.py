@@ -1,4 +1,4 @@
-"""Lookup: the way of one capture through the plans that are kept in files.
+"""Look a call up among the plan files, or capture it and store its plan.
 
 The file of a capture is named by its digest: all that guards would look at, and the versions
 of all that made it.  So nothing is guessed: either everything is as it was, or there is no file.
@@ -41,7 +41,7 @@ _OPTIONS = ("mode", "optimize", "name")  # those that a capture depends on
 
 
 class Lookup:
-    """Captures a call, or finds that it has been: to be called in place of ``trace``."""
+    """Callable that returns the Capture of a call, from a file or else from ``trace``."""
 
     def __init__(
         self,
@@ -109,13 +109,13 @@ class Lookup:
             return None
 
     def _require_unchanged(self, free: NumberInputs, found: ReadsDigest) -> None:
-        """Raise if the capture has left something behind: a loaded plan would not."""
+        """Raise if the capture itself has changed the digest of what it reads."""
         now = self._digest(self._reads(free), free)
         if now.digest != found.digest or list(map(id, now.objects)) != list(map(id, found.objects)):
             raise Unkeepable("capturing it has changed what it reads: a cached property, say")
 
     def settle(self, planned: Planned) -> bool:
-        """Keep a plan that was captured; whether one that was loaded serves the call."""
+        """Store a captured plan; return whether the plan serves the call."""
         made = next(found for found in self.tries if found.capture is planned.capture)
         if made.loaded:
             planned.filed = "loaded from a file"
@@ -126,7 +126,7 @@ class Lookup:
         return True
 
     def _keep(self, made: _CaptureVariant, planned: Planned) -> str:
-        """Write it to a file; why not, if that is so."""
+        """Write the plan to its file; return the reason if it is not written, else ""."""
         from hybrid.calls.files.entry_writer import build_entry  # which loading does without
 
         assert made.found is not None
@@ -150,7 +150,7 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class _CaptureVariant:
-    """A capture of the call in one way."""
+    """One capture of the call, for one choice of input numbers."""
 
     capture: Capture
     free: NumberInputs
@@ -161,7 +161,7 @@ class _CaptureVariant:
 
 @functools.lru_cache(maxsize=1)
 def environment() -> tuple[Any, ...]:
-    """What all captures of this process depend on: versions, the instruction set, Python."""
+    """Return what all captures of a process depend on: versions, instruction set, Python."""
     return (
         FORMAT, __version__, build(), native.isa(), sys.version, sys.implementation.name,
         sys.platform, sys.byteorder, tuple(sys.flags), np.__version__,
@@ -169,7 +169,7 @@ def environment() -> tuple[Any, ...]:
 
 
 def build(root: str = FOLDER) -> str:
-    """What tells the package at ``root`` from one of the same version that was changed."""
+    """Return a digest of the files of the package at ``root``, by their sizes and times."""
     found: list[tuple[str, int, int]] = []
     folders = [root]
     for folder in folders:

@@ -1,4 +1,4 @@
-"""Purity: which modules and functions of libraries give the same in every process.
+"""Tables of the library modules and functions that give the same results in every process.
 
 What a captured function calls of a library is called once, and each run has what that gave.  In the
 process of the capture that is what the author has asked for; in another one it is right only if the
@@ -54,7 +54,7 @@ _NONE: frozenset[str] = frozenset()
 
 
 def is_pure_module(name: str) -> bool:
-    """Whether what a module of this name holds is the same in every process."""
+    """Return whether the content of the module ``name`` is the same in every process."""
     root, _, rest = name.partition(".")
     if root == "hybrid":
         return not any(f"{rest}.".startswith(f"{part}.") for part in WORLDLY)
@@ -62,7 +62,7 @@ def is_pure_module(name: str) -> bool:
 
 
 def is_pure(module: str, name: str) -> bool:
-    """Whether what has this qualified name in a module is the same in every process."""
+    """Return whether the object of a qualified name in a module is the same in every process."""
     if (module, name) in _PLAIN:
         return True
     root = module.partition(".")[0]
@@ -70,7 +70,7 @@ def is_pure(module: str, name: str) -> bool:
 
 
 def impure_names(module: str) -> frozenset[str]:
-    """What of a pure module is not."""
+    """Return the names in a pure module that differ from process to process."""
     return _IMPURE.get(module, _NONE)
 
 
@@ -82,7 +82,7 @@ _CONSTANT = opcode.opmap["LOAD_CONST"]
 
 
 def makes_sets(code: types.CodeType) -> bool:
-    """Whether ``code`` makes a set for more than to look whether something is in it."""
+    """Return whether ``code`` makes a set for another use than ``in``."""
     found = list(instructions(code.co_code))
     return any(
         op in _SETS and (i + 1 == len(found) or found[i + 1][0] != _IN)
@@ -91,7 +91,7 @@ def makes_sets(code: types.CodeType) -> bool:
 
 
 def searched(code: types.CodeType) -> Iterator[int]:
-    """The constants that ``code`` only looks for something in: the order of items is no matter."""
+    """Return the indices of constants that ``in`` alone uses, so their order is irrelevant."""
     found = list(instructions(code.co_code))
     uses: dict[int, bool] = {}
     for i, (op, argument) in enumerate(found):

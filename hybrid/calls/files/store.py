@@ -1,4 +1,4 @@
-"""Store: entries as files of a folder, for any number of processes at once.
+"""Store entries as files of a folder that any number of processes share.
 
 A file has one line, the format and its version, the length of what follows and what it is signed
 with, which nobody can make without the key (see trust.py); one line with the entry as JSON; and the
@@ -29,16 +29,16 @@ _STALE = 3600.0  # seconds after which a file that was never finished is taken a
 
 
 class Damaged(Exception):
-    """Why a file is no entry."""
+    """Raised where the content of a file is no valid entry."""
 
 
 def path_of(folder: str, digest: str) -> str:
-    """The file of the entry for a digest."""
+    """Return the path of the file for ``digest``."""
     return os.path.join(folder, digest + SUFFIX)
 
 
 def load(folder: str, digest: str, *, use: bool = True) -> Any:
-    """The entry for a digest; None if there is none, Damaged if it is none.
+    """Return the entry for ``digest``, or None; raises Damaged if the file is not valid.
 
     Raises Untrusted where others can write, or have written.  One that is of ``use`` counts as
     used now.
@@ -71,7 +71,7 @@ def load(folder: str, digest: str, *, use: bool = True) -> Any:
 
 
 def packed(entry: dict[str, Any]) -> bytes:
-    """What a file holds for ``entry``; its ``parts`` are bytes."""
+    """Return the content of a file for ``entry``, whose ``parts`` are bytes."""
     parts = entry["parts"]
     about = {**entry, "parts": [len(part) for part in parts]}
     line = json.dumps(about, separators=(",", ":")).encode()
@@ -79,7 +79,7 @@ def packed(entry: dict[str, Any]) -> bytes:
 
 
 def signed(body: bytes) -> bytes:
-    """``body`` with the line before it."""
+    """Return ``body`` behind the line with its length and signature."""
     return _head(body) + body
 
 
@@ -88,7 +88,7 @@ def _head(body: bytes) -> bytes:
 
 
 def unpacked(content: bytes) -> dict[str, Any]:
-    """The entry of which ``content`` is; or Damaged."""
+    """Return the entry in the ``content`` of a file; raises Damaged."""
     start = content.find(b"\n") + 1
     body = content[start:]
     if not same(content[:start], _head(body)):
@@ -111,7 +111,7 @@ def unpacked(content: bytes) -> dict[str, Any]:
 
 
 def save(folder: str, digest: str, entry: dict[str, Any], limit: int) -> None:
-    """Keep ``entry``; of the others so many as ``limit`` bytes hold.
+    """Write ``entry`` to its file, and trim the folder to ``limit`` bytes.
 
     OSError or Untrusted say why not.
     """
@@ -139,7 +139,7 @@ def save(folder: str, digest: str, entry: dict[str, Any], limit: int) -> None:
 
 
 def entries(folder: str) -> list[tuple[float, int, str]]:
-    """(when it was last used, bytes, path) of each entry, the oldest first."""
+    """Return (time of last use, bytes, path) of each entry, from the oldest to the newest."""
     found = []
     with contextlib.suppress(OSError), os.scandir(folder) as listing:
         for item in listing:
@@ -151,7 +151,7 @@ def entries(folder: str) -> list[tuple[float, int, str]]:
 
 
 def trim(folder: str, limit: int) -> int:
-    """Take away the oldest entries until the others have at most ``limit`` bytes: how many."""
+    """Delete the oldest entries beyond ``limit`` bytes, and return how many were deleted."""
     found, gone = entries(folder), 0
     total = sum(size for _, size, _ in found)
     for _, size, path in found:
@@ -166,7 +166,7 @@ def trim(folder: str, limit: int) -> int:
 
 
 def _sweep(folder: str) -> None:
-    """Take away what processes that were ended have left unfinished."""
+    """Delete unfinished files of processes that have ended."""
     with contextlib.suppress(OSError), os.scandir(folder) as listing:
         for item in listing:
             if item.name.startswith(".") and item.name.endswith(".part"):
@@ -179,7 +179,7 @@ _warned: set[str] = set()
 
 
 def warn(about: str, text: str) -> None:
-    """Warn once in a process ``about`` a file or folder: captures go on without it."""
+    """Warn once per process ``about`` a file or folder that cannot be used."""
     if about in _warned:
         return
     _warned.add(about)

@@ -1,4 +1,4 @@
-"""Tokens: what a digest is made of: plain values, numbers of objects, code, names in libraries."""
+"""Tokens: the plain values that a digest is made of, with numbers for objects."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ except ImportError:
 
 
 class Unkeepable(Exception):
-    """Why a capture is not kept in a file; the text is for the author."""
+    """Raised where a capture cannot be stored in a file; the text is for the author."""
 
 
 def with_location(error: Unkeepable, place: str) -> Unkeepable:
-    """``error``, which says where it is, innermost."""
+    """Return ``error`` with ``place`` in its text, unless it names a place already."""
     return error if error.args[1:] else Unkeepable(f"{place} is {error}", True)
 
 
 def functions_of(member: Any) -> list[types.FunctionType]:
-    """The functions that ``member`` of a class runs."""
+    """Return the functions that access to the class member ``member`` runs."""
     if type(member) is types.FunctionType:
         return [member]
     found: list[Any] = []
@@ -45,12 +45,12 @@ def functions_of(member: Any) -> list[types.FunctionType]:
 
 
 def type_of(kind: DType | TensorType) -> tuple[Any, ...]:
-    """What tells it apart, as plain values."""
+    """Return the plain values that identify a dtype or tensor type."""
     return (kind.short,) if isinstance(kind, DType) else (kind.dtype.short, kind.shape)
 
 
 class Tokens:
-    """Tokens, and the numbers of objects among them."""
+    """A list of tokens, and the numbers of the objects that occur in them."""
 
     def __init__(self) -> None:
         self.objects: list[Any] = []  # by their numbers
@@ -58,36 +58,36 @@ class Tokens:
         self.tokens: list[tuple[Any, ...]] = []
 
     def value(self, value: Any) -> None:
-        """Write ``value`` down; raises Unkeepable."""
+        """Add the tokens of ``value``; raises Unkeepable."""
         raise NotImplementedError
 
     @functools.cached_property
     def digest(self) -> str:
-        """Hexadecimal, of 160 bits."""
+        """The digest of all tokens: 160 bits in hexadecimal."""
         # In the version without references: those depend on what else holds a value.
         return blake2b(marshal.dumps(self.tokens, 2), digest_size=20).hexdigest()
 
     def say(self, *token: Any) -> None:
-        """Write down a token of plain values, which are told apart bit by bit."""
+        """Add one token of plain values, which are compared bit by bit."""
         self.tokens.append(token)
 
     @contextmanager
     def at(self, place: str) -> Iterator[None]:
-        """Let what is refused inside say where it is."""
+        """Add ``place`` to the text of each Unkeepable that is raised inside the block."""
         try:
             yield
         except Unkeepable as error:
             raise with_location(error, place) from None
 
     def number_of(self, value: Any) -> int:
-        """The number of ``value``, which is an object of its own; a new one, if it has none yet."""
+        """Return the number of the object ``value``; it gets the next one if it has none."""
         number = self.numbers.setdefault(id(value), len(self.objects))
         if number == len(self.objects):
             self.objects.append(value)
         return number
 
     def is_new(self, value: Any) -> bool:
-        """Give ``value`` a number; or say the one that it has."""
+        """Number ``value`` and return True; or add a token of its known number."""
         known = id(value) in self.numbers
         number = self.number_of(value)
         if known:
@@ -95,10 +95,11 @@ class Tokens:
         return not known
 
     def content(self, content: bytes) -> None:
+        """Add the token of a byte string: its length and hash."""
         self.say("bytes", len(content), blake2b(content, digest_size=20).digest())
 
     def named(self, value: Any) -> None:
-        """A function or class of a library, which a name leads to."""
+        """Add the token of a library's function or class: its module and qualified name."""
         module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
         if isinstance(value, np.ufunc):
             module, name = "numpy", value.__name__
@@ -120,6 +121,7 @@ class Tokens:
         self.say("named", module, name)
 
     def code(self, code: types.CodeType) -> None:
+        """Add the tokens of a code object, with its constants."""
         self.say(
             "code", code.co_name, code.co_filename, code.co_firstlineno, code.co_argcount,
             code.co_posonlyargcount, code.co_kwonlyargcount, code.co_flags, code.co_names,

@@ -1,4 +1,4 @@
-"""Trust: whose files plans are taken from, and the key that tells entries from forged ones.
+"""Check who can write to plan files, and sign them with a key of the user.
 
 A plan decides what a function computes.  So it is taken only from where nobody else can write, as
 OpenSSH takes keys, and only if it was signed with the key of this user: HMAC with SHA-256 (RFC
@@ -28,11 +28,11 @@ __all__ = ["Untrusted", "key", "key_path", "mac", "require_own", "same"]
 
 
 class Untrusted(Exception):
-    """Why files are not used; the text is for the author."""
+    """Raised where plan files must not be used; the text is for the author."""
 
 
 def require_own(path: str) -> None:
-    """Raise Untrusted unless this user and root alone can write to ``path``, or to what it is in.
+    """Raise Untrusted if another user can write to ``path`` or to a folder around it.
 
     The path itself need not exist.  A folder in which all may write may be around it where, as in
     /tmp, nobody can move or delete what is of others (its sticky bit is set).
@@ -59,7 +59,7 @@ def _require_own(path: str, about: os.stat_result, *, around: bool) -> None:
 
 
 def make_folder(path: str) -> None:
-    """Make ``path`` and what it is in, for this user alone."""
+    """Create the folder ``path`` and its parents, accessible to this user alone."""
     if not os.path.isdir(path):
         make_folder(os.path.dirname(path))
         with contextlib.suppress(FileExistsError):
@@ -67,13 +67,13 @@ def make_folder(path: str) -> None:
 
 
 def key_path() -> str:
-    """The file of this user's key."""
+    """Return the path of the file with this user's key."""
     home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
     return os.path.join(home, "hybrid", "plan_cache.key")
 
 
 def key() -> bytes:
-    """This user's key; raises Untrusted if there can be none."""
+    """Return this user's key; raises Untrusted if it cannot be read or made."""
     own = os.environ.get("HYBRID_PLAN_CACHE_KEY", "")
     if own:
         return own.encode("utf-8", "surrogateescape")
@@ -98,7 +98,7 @@ def key() -> bytes:
 
 
 def _make_key(path: str) -> None:
-    """A new key in ``path``, which is there as a whole or not at all."""
+    """Write a new key to ``path`` atomically."""
     make_folder(os.path.dirname(path))
     unfinished = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
     descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -112,7 +112,7 @@ def _make_key(path: str) -> None:
 
 
 def mac(secret: bytes, content: bytes) -> str:
-    """The HMAC of ``content``, in hexadecimal digits."""
+    """Return the HMAC-SHA256 of ``content`` in hexadecimal."""
     if len(secret) > _BLOCK:
         secret = sha256(secret).digest()
     padded = secret.ljust(_BLOCK, b"\0")

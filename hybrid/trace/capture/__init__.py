@@ -1,1 +1,1 @@
-"""One capture: a function runs once, and what it did becomes a graph with inputs and results."""
+"""One run of a function under a tracer, turned into a graph with its inputs, results and writes."""

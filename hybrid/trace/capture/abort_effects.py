@@ -1,4 +1,4 @@
-"""AbortEffects: what a capture has written up to some point, for the runs that end there.
+"""What a capture has written up to a node that may raise, put in force by a run that ends there.
 
 An exception that is raised where the values of a run say so ends the run: what was written before
 is operands of the call that raises.  One that Python raises anyway ends the capture: then its
@@ -43,7 +43,7 @@ from hybrid.trace.values.deferred import Build, Deferred
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PendingWrites:
-    """What was written, in terms of values that only a run knows."""
+    """Cells, places and objects that were written, given by indices into the values of a run."""
 
     cells: tuple[tuple[int, int], ...]  # (source, value)
     writes: tuple[PlaceWrite, ...]  # their outputs are values, too
@@ -55,7 +55,7 @@ class PendingWrites:
     aliases: tuple[tuple[int, bool, int, int], ...]
 
     def of_arrays(self, leaving: Leaving, arrays: Sequence[Any]) -> Put:
-        """What puts it in force, given the values that ``leaving`` has got."""
+        """Return the function that puts the writes in force, given the arrays of their values."""
         values = [from_numpy(np.asarray(a), copy=True) for a in arrays]
         return functools.partial(self._put_with_histories, leaving, values)
 
@@ -69,7 +69,7 @@ class PendingWrites:
         graph: Graph,
         recorded: Collection[Value] | None,
     ) -> None:
-        """Put it in force at the end of a run of ``graph``; the values get their histories."""
+        """Put the writes in force after a run of ``graph``, with the histories of their values."""
         flowing = self.recorded
         # Loops over data, which an interrupt ends where it may, are not gone through once more.
         if not leaving.settles and any(t.record is not None for t in tensors):
@@ -92,7 +92,7 @@ class PendingWrites:
         leaves: Sequence[Any],
         given: Any,
     ) -> None:
-        """Put it in force: ``tensors`` are those of the sources, ``given`` the arguments."""
+        """Put the writes in force, given their values, the source tensors and the arguments."""
         containers = [_container(write.address, given) for write in self.writes]
         found: dict[Any, Any] = dict(enumerate(tensors))
         for part in (*self.writes, *self.objects):
@@ -120,14 +120,14 @@ class PendingWrites:
 
 
 def _container(address: Address, given: Any) -> Any:
-    """The container that is written; None for an attribute."""
+    """Return the container at an address; None if the address is an attribute."""
     if address.name != CONTENT:
         return None
     return (replace(address, owner=given) if address.owner is GIVEN else address).read()
 
 
 class AbortEffects:
-    """Tells, at any point of a capture, what it has written by then."""
+    """Computes, at any point of a capture, the writes that a run which ends there has to make."""
 
     def __init__(self, root: Tracer, known: KnownValues, writes: Writes) -> None:
         self.root, self.known, self.writes = root, known, writes
@@ -139,7 +139,7 @@ class AbortEffects:
     def leaving(
         self, function: Callable[..., Any], operands: Sequence[Tensor]
     ) -> tuple[Callable[..., Any], list[Tensor]]:
-        """``function``, which may raise, with what is written so far behind its ``operands``."""
+        """Return ``function``, which may raise, and its operands extended by the pending writes."""
         if self.collecting:  # while the operands of another call are staged
             return function, list(operands)
         self.collecting = True
@@ -153,9 +153,9 @@ class AbortEffects:
         return Leaving(function, len(operands), left.of_arrays), [*operands, *found]
 
     def end(self, error: BaseException) -> None:
-        """Let ``error``, which ends the capture, carry what the nodes do and leave.
+        """Attach to ``error``, which ends the capture, a run of the nodes and writes made so far.
 
-        What it holds of them becomes what they compute.
+        Traced values that the error holds become the values of that run.
         """
         found, left = self.now(self.root)
         with interpreting(self.root):
@@ -179,7 +179,7 @@ class AbortEffects:
             leave(error, run)
 
     def now(self, here: Tracer) -> tuple[list[Tensor], PendingWrites]:
-        """The values of what is written, as ``here`` sees them."""
+        """Return the values of the pending writes, as values of ``here``, and the PendingWrites."""
         values: list[Tensor] = []
         index_of: dict[int, int] = {}
         recorded: set[int] = set()
@@ -261,7 +261,7 @@ class AbortEffects:
         )
 
     def state(self, here: Tracer) -> list[Any]:
-        """What is written so far as ``here`` sees it, to be compared item by item."""
+        """Return all that is written so far as a flat list, to be compared item by item."""
         chain = list(_chain(here))
         found: list[Any] = [c.value for t in chain for c in t.cells.values() if c.written]
         for owner, name, now in self.writes.own_places(chain):
@@ -271,11 +271,11 @@ class AbortEffects:
         return found
 
     def is_cell(self, key: int) -> bool:
-        """Whether a tensor, by its id, is from outside the capture."""
+        """Return whether the tensor with this id comes from outside the capture."""
         return key in self.root.cells
 
     def outlives(self, place: LoggedPlace) -> bool:
-        """Whether what is written to a place can be seen after the call."""
+        """Return whether a write to ``place`` can be seen after the call."""
         owner = place.owner
         namespace = type(owner) is dict and place.name != CONTENT
         given = id(owner) in self.known.containers
@@ -283,14 +283,14 @@ class AbortEffects:
 
 
 def _chain(tracer: Tracer | None) -> Iterator[Tracer]:
-    """``tracer`` and those around it, outwards."""
+    """Yield ``tracer`` and the tracers around it, from the inside out."""
     while tracer is not None:
         yield tracer
         tracer = tracer.parent
 
 
 def _is_written(cell: Cell, tracer: Tracer) -> bool:
-    """Whether ``tracer`` has written to a tensor from outside, or will in an iteration."""
+    """Return whether ``tracer`` writes to an outer tensor, now or in a later iteration."""
     key = id(cell.tensor)
     return key in tracer.rewritten or (key in tracer.cells and tracer.cells[key].written)
 
@@ -305,7 +305,7 @@ def _run(
     leaves: Sequence[Any],
     given: Any,
 ) -> None:
-    """Run what a capture had staged when it ended, and put in force what it had written.
+    """Run the nodes of a capture that an error has ended, and put its writes in force.
 
     ``rebuilt`` is an error, what makes one like it of the last values, and which is the first of
     them.

@@ -1,4 +1,4 @@
-"""Results: which results of a capture are, in some runs or in all, tensors that there are already.
+"""Find the results of a capture that are existing tensors, in every run or where a flag holds.
 
 ::
 
@@ -26,10 +26,10 @@ def found_aliases(
     known: KnownValues,
     outputs: list[Value],
 ) -> tuple[Alias, ...]:
-    """The ``tensors`` that may be an argument, a tensor from outside, or one before them.
+    """Return an Alias for each of ``tensors`` that may be an input or an earlier result.
 
-    ``output_of`` tells by their ids which results of the graph they are; the flags that say whether
-    it is so are added to the ``outputs``.  Raises Unfollowed where that is not known yet.
+    ``output_of`` gives the graph result of a tensor by its id.  The flags that say where an alias
+    holds are added to ``outputs``.  Raises Unfollowed if the capture has no such flags yet.
     """
     found = []
     sources = {key: at for at, key in enumerate(tracer.cells)}

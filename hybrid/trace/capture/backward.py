@@ -1,8 +1,8 @@
-"""Backward: further ways back through a captured call.
+"""Derive the backward graphs of a captured call, one for each pattern of cotangents.
 
-Its capture has led back from cotangents of all outputs to inputs that have got nothing before.  An
-output that nobody uses has none, though, and an input that is used elsewhere may have got some: the
-terms of this call are added to those one by one, as if its ops had run eagerly.
+The capture of the call makes the graph for cotangents of all outputs, and inputs that have none
+yet.  An output that nobody uses has none, though, and an input that is used elsewhere may have got
+some: the terms of this call are added to those one by one, as if its ops had run eagerly.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from hybrid.trace.regions.build import computing
 
 
 def places_at_hand(sources: Sequence[Value], outputs: Sequence[Value]) -> dict[Value, tuple]:
-    """Where a call finds the values that it starts with and ends with."""
+    """Return where a call finds each value that it has stored: a source or an output, by index."""
     places = {v: ("output", i) for i, v in reversed(list(enumerate(outputs)))}
     return places | {v: ("source", i) for i, v in enumerate(sources)}
 
 
 def uses_of(records: Sequence[AnyRecord | None], leaves: Sequence[Leaf]) -> tuple[int, ...]:
-    """Of how many terms the cotangent of each leaf consists, at most; 2 stands for more, too."""
+    """Return an upper bound of the terms in the cotangent of each leaf; 2 stands for 2 or more."""
     uses = dict.fromkeys(leaves, 0)
     for record in records:
         if record in uses:
@@ -45,7 +45,7 @@ def uses_of(records: Sequence[AnyRecord | None], leaves: Sequence[Leaf]) -> tupl
 def alike(
     records: Sequence[AnyRecord], sources: Mapping[TapeValue, int]
 ) -> list[tuple[int, str, int, Tensor | None]]:
-    """Which of ``records`` are one of the ``sources`` or an earlier one, and where; None: always.
+    """Return which ``records`` are a source or an earlier record, with the flag; None: always.
 
     Outside, the uses of both are then uses of one value.
     """
@@ -71,7 +71,7 @@ def alike(
 
 
 def backward_of(capture: Capture, request: BackwardRequest) -> Backward:
-    """The way back that ``request`` tells of."""
+    """Return the Backward for ``request``, which is derived when it is first needed."""
     gradient, types = capture.gradient, [v.type for v in capture.graph.results]
     unsure = gradient.unsure
     usual = tuple(
@@ -87,6 +87,7 @@ def backward_of(capture: Capture, request: BackwardRequest) -> Backward:
 
 
 def _derived(capture: Capture, request: BackwardRequest) -> Backward:
+    """Trace the backward pass of ``request`` on the forward graph, and cut it off as a graph."""
     gradient, graph = capture.gradient, capture.graph
     places = [-1] * len(graph.params)
     for at, i in enumerate(gradient.inputs):

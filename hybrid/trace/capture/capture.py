@@ -1,4 +1,4 @@
-"""Capture: run a function once under the tracer and keep what it did as a graph with bindings.
+"""Run a function once under the tracer, and return what it did as a graph with its bindings.
 
 The graph's parameters are the tensors that the function read (arguments, cells, places), its
 results the tensors that it returned or wrote.  ``Capture`` says where each of them comes from and
@@ -63,7 +63,7 @@ def capture(
     follows: bool = False,
     numbers: Collection[int] = (),
 ) -> Capture:
-    """Trace ``function(*args, **kwargs)``, whose leaves are ``leaves``.
+    """Trace ``function(*args, **kwargs)``, whose leaves are ``leaves``, and return the Capture.
 
     The ``numbers`` among the leaves become inputs.  ``convert`` makes functions of the author's
     stage their control flow; ``unrolls`` tells to trace loops over Python ranges iteration by
@@ -100,6 +100,7 @@ def _captured(
     leaves: Sequence[Any],
     numbers: Collection[int],
 ) -> Capture:
+    """Run the function with traced arguments, put its writes back, and return the Capture."""
     tracer, guards = writes.tracer, writes.guards
     structure = flatten((args, kwargs))[1]
     with interpreting(tracer):
@@ -141,7 +142,7 @@ def _captured(
 
 
 class _CaptureBuilder:
-    """Turns what a tracer has seen into a Capture."""
+    """Builds the Capture from the state of a tracer whose function has returned."""
 
     def __init__(self, writes: Writes, leaves: Sequence[Any], known: KnownValues) -> None:
         self.writes, self.leaves, self.known = writes, leaves, known
@@ -153,6 +154,7 @@ class _CaptureBuilder:
         self.keep: list[Any] = []
 
     def run(self, result: Any) -> Capture:
+        """Return the Capture for the function's ``result``, its gradient included."""
         tracer, final, changes = self.tracer, self.writes.left, self.writes.changes
         assert tracer.turning is not None
         turned = tracer.turning.turned()
@@ -249,7 +251,7 @@ class _CaptureBuilder:
         )
 
     def count_on_containers(self) -> None:
-        """The lists and dicts from outside that a run hands on are these very ones."""
+        """Make the identity of each outer container in the results a fact of the plan."""
         outer = {
             **self.result_builder.outer_containers,
             **self.tracer.abort_effects.outer_containers,
@@ -262,7 +264,7 @@ class _CaptureBuilder:
                 self.tracer.count_on(what, read, id(container))
 
     def first_gradients(self, graph: Graph) -> FirstGradients | None:
-        """The gradients that are the first of their leaves."""
+        """Return the FirstGradients of ``graph``; None if it stores no first gradient."""
         logged, owners = self.tracer.places, self.known.argument_leaves
         places = [
             (Address(logged[key].owner, logged[key].name).seen_from(owners), mark)
@@ -271,7 +273,7 @@ class _CaptureBuilder:
         return FirstGradients(graph, tuple(places)) if places else None
 
     def lasting_places(self) -> dict[Key, LoggedPlace]:
-        """The places that are there at other calls: no gradients of variables made on the way."""
+        """Return the logged places that exist at other calls, too, by their keys."""
         tracer, leaves = self.tracer, set()
         for tensor in (*[cell.tensor for cell in tracer.cells.values()], *self.known.tensors):
             leaves.add(id(getattr(tensor, "leaf", None)))
@@ -284,7 +286,7 @@ class _CaptureBuilder:
         }
 
     def variables(self, cells: list[Cell]) -> dict[int, Leaf]:
-        """The outputs that are variables which the capture has made, and their leaves."""
+        """Return the outputs that are variables made by the capture, with their leaves."""
         outside = {id(cell.inside) for cell in cells}
         found = {
             index: tensor.leaf
@@ -299,11 +301,12 @@ class _CaptureBuilder:
         return found
 
     def refuse_leading_to(self, variables: dict[int, Leaf], records: list[AnyRecord]) -> None:
-        """Raise if a history that leaves the call leads to a variable that leaves it, too."""
+        """Raise if a returned history leads to a variable that the call returns as well."""
         if variables and not {*variables.values()}.isdisjoint(history(records)):
             raise self.variable_leaves("what was computed of it")
 
     def variable_leaves(self, what: str) -> CaptureError:
+        """Return the error for a variable that leaves the call together with ``what``."""
         return CaptureError(
             f"{self.tracer.builder.name} made a variable, and returns or stores it and {what}",
             at=self.known.at,
@@ -312,7 +315,7 @@ class _CaptureBuilder:
         )
 
     def argument_aliases(self) -> list[tuple[int, Any]]:
-        """Arguments that are reached from outside, too."""
+        """Return the argument leaves that are also read from outside, each with its address."""
         found = []
         for index, leaf in enumerate(self.leaves):
             if isinstance(leaf, Tensor):
@@ -322,7 +325,7 @@ class _CaptureBuilder:
         return found
 
     def require_value(self, value: Any) -> Any:
-        """What a place is left with, which has to be something."""
+        """Return the final ``value`` of a place; raise if the place was deleted."""
         if value is MISSING:
             raise CaptureError(
                 f"{self.tracer.builder.name} deleted an attribute that holds a tensor",
@@ -333,7 +336,7 @@ class _CaptureBuilder:
         return value
 
     def output(self, leaf: Tensor) -> int:
-        """Which result of the graph is a traced tensor."""
+        """Return the index of the graph result for a traced tensor, adding it if it is new."""
         if leaf.content not in self.tracer.owned:
             raise LeakedValueError(
                 f"{self.tracer.builder.name} returned a value ({leaf.type}) of another capture",
@@ -351,12 +354,13 @@ class _CaptureBuilder:
         return index
 
     def changed(self, place: LoggedPlace, value: Any) -> bool:
+        """Return whether the final ``value`` of ``place`` has to be written by a run."""
         return value is not place.original or isinstance(value, (list, dict))
 
     def history_aliases(
         self, records: list[AnyRecord], cells: list[Cell]
     ) -> tuple[HistoryAlias, ...]:
-        """Which outputs have the history of another value; what says so becomes a result."""
+        """Return which outputs share the history of another value, adding flags to the results."""
         sources = {(c.inside, 0): i for i, c in enumerate(cells) if c.inside is not None}
         found = []
         for output, of, index, where in alike(records, sources):
@@ -368,7 +372,7 @@ class _CaptureBuilder:
         return tuple(found)
 
     def presence_flags(self, records: list[AnyRecord]) -> tuple[int, ...]:
-        """The results that say which outputs have a history; -1: always."""
+        """Return the results that say which outputs have a history; -1 stands for always."""
         found = []
         for flag in presence(self.tracer, records):
             found.append(-1 if flag is None else len(self.outputs))
@@ -384,7 +388,7 @@ class _CaptureBuilder:
         history_aliases: tuple[HistoryAlias, ...],
         presence_flags: tuple[int, ...],
     ) -> Gradient:
-        """Go on tracing through the backward pass, then cut it off as a graph of its own."""
+        """Trace the backward pass behind the forward nodes, and cut it off as a graph."""
         tracer = self.tracer
         leaves = [n for n in history(records) if isinstance(n, Leaf)]
         of_leaf = {id(cell.inside): i for i, cell in enumerate(cells) if cell.inside is not None}
@@ -427,11 +431,12 @@ class _CaptureBuilder:
         )
 
     def cells(self) -> list[Cell]:
+        """Return the tensors from outside that the tracer has read, as its Cells."""
         return list(self.tracer.cells.values())
 
 
 def _is_consumed(record: AnyRecord) -> bool:
-    """Whether backward() has used up a part of the history, so that nobody can walk it again."""
+    """Return whether backward() has freed a part of the history of ``record``."""
     seen: set[Any] = set()
     stack: list[Any] = [record]
     while stack:

@@ -1,4 +1,4 @@
-"""Captured: what a capture is: a graph, and what its inputs and results are in Python."""
+"""The record of a capture: a graph, the sources of its inputs, and recipes for its results."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ COMPOUND = ("items", "either", "tree")  # kinds of leaves that are made of other
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a captured tensor is found at a call: an argument, a place, or always the same cell."""
+    """Where a call finds an input of the graph: an argument, an address, or a fixed tensor."""
 
     kind: (
         str  # "argument", "number" (a Python number, of the arguments or not), "attribute", "cell"
@@ -38,10 +38,11 @@ class Source:
 
     @property
     def is_outer_number(self) -> bool:
+        """Whether the input is a Python number that is read from outside the arguments."""
         return self.kind == "number" and self.address is not None
 
     def fetch(self, leaves: Sequence[Any]) -> Tensor:
-        """The tensor at a call whose arguments have these leaves."""
+        """Return the input tensor of a call whose arguments have these ``leaves``."""
         if self.kind == "argument":
             return leaves[self.index]
         if self.kind == "number":
@@ -57,7 +58,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class TreeRecipe:
-    """A tree of which some leaves are made by the graph: each leaf is (kind, what).
+    """How to build a tree from the results of a run: its structure, and (kind, what) per leaf.
 
     Kinds: ``output`` (index of a graph result), ``number`` (the same, as a Python number),
     ``text`` (a DeferredText: what builds a string, of which results), ``items`` (Items: all that
@@ -72,7 +73,7 @@ class TreeRecipe:
 
     @property
     def places(self) -> Iterator[tuple[str, Any]]:
-        """The leaves, and what those of them that are ``items`` are made of."""
+        """The leaves as (kind, what), and those that compound leaves are made of."""
         for kind, what in self.leaves:
             yield kind, what
             if kind in COMPOUND:
@@ -81,7 +82,7 @@ class TreeRecipe:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ObjectRecipe:
-    """An object that is made at each run, without a call of ``__init__``; or a list, or a dict."""
+    """How to make an object, list or dict in each run: its class and its content."""
 
     kind: type
     recipe: TreeRecipe  # a dict of its attributes; what it holds
@@ -89,7 +90,7 @@ class ObjectRecipe:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OptionalLeaf:
-    """``leaf`` where the graph result ``flag`` is true, else ``other``, another leaf.
+    """A leaf that is ``leaf`` where the graph result ``flag`` is true, else the leaf ``other``.
 
     The constant Several is no object at all: a dict, or what is made of one, is without that key.
     """
@@ -100,7 +101,7 @@ class OptionalLeaf:
 
     @property
     def places(self) -> Iterator[tuple[str, Any]]:
-        """What it is made of."""
+        """The leaves that it is made of, as (kind, what)."""
         yield "output", self.flag
         for kind, what in (self.leaf, self.other):
             yield kind, what
@@ -110,7 +111,7 @@ class OptionalLeaf:
 
 @dataclass(frozen=True, slots=True)
 class PlaceWrite:
-    """What to set after each run: an attribute, an item, all that a container holds."""
+    """A write that each run repeats: to an attribute, an item, or the content of a container."""
 
     address: Address
     recipe: TreeRecipe
@@ -120,7 +121,7 @@ class PlaceWrite:
 
 @dataclass(frozen=True, slots=True)
 class BackwardRequest:
-    """What is known of a way back through a call before it is gone."""
+    """The key of a backward graph: kinds of cotangents, sums so far, and aliases of inputs."""
 
     cts: tuple[Any, ...]  # the Kind of the cotangent of each output, None where there is none
     arrived: tuple[Any, ...]  # of what each input has got so far, where the order of sums asks
@@ -129,7 +130,7 @@ class BackwardRequest:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Backward:
-    """A way back through the call: (residuals, cotangents, sums so far) -> total per input."""
+    """A backward graph: from (residuals, cotangents, sums so far) to the total of each input."""
 
     graph: Graph
     residuals: tuple[tuple[str, int], ...]  # what it reads: ("source" or "output", index)
@@ -139,7 +140,7 @@ class Backward:
 
 @dataclass(frozen=True, slots=True)
 class HistoryAlias:
-    """An output has the history of another value, where a graph result says so."""
+    """An output that has the history of another value in runs where a graph result is true."""
 
     output: int  # position in the outputs of the gradient
     of: str  # "source", or "output": an earlier one
@@ -149,7 +150,7 @@ class HistoryAlias:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """An output that is another tensor, the very object, where a graph result says so."""
+    """An output that is another tensor, the same object, in runs where a graph result is true."""
 
     output: int
     of: str  # "argument", "source", or "output": an earlier one
@@ -159,7 +160,7 @@ class Alias:
 
 @dataclass(slots=True)
 class Gradient:
-    """How the call takes part in a gradient: which results, by which inputs, by which graphs."""
+    """How a call takes part in a gradient: its outputs and inputs, and its backward graphs."""
 
     outputs: tuple[int, ...]  # graph results that have a history
     inputs: tuple[int, ...]  # sources whose records are the parents
@@ -174,13 +175,13 @@ class Gradient:
 
     @property
     def unsure(self) -> frozenset[int]:
-        """The outputs that may turn out to be other values: to them no cotangent comes then."""
+        """The outputs that may have the history of another value, and then get no cotangent."""
         return frozenset([alias.output for alias in self.history_aliases])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LazyGraph:
-    """A graph in a file, which is read when somebody asks for it."""
+    """A graph in a plan file, of known input types, that is parsed when it is first needed."""
 
     inputs: tuple[TensorType, ...]
     read: Callable[[], Graph]
@@ -188,7 +189,7 @@ class LazyGraph:
 
 @dataclass(slots=True)
 class Capture:
-    """One captured function for one key."""
+    """A captured function for one key: the graph, and how a call binds its inputs and results."""
 
     stored_graph: (
         Graph | LazyGraph
@@ -221,21 +222,21 @@ class Capture:
 
     @property
     def graph(self) -> Graph:
-        """What was captured."""
+        """The captured graph; if it is in a file, it is read now."""
         if isinstance(self.stored_graph, LazyGraph):
             self.stored_graph = self.stored_graph.read()
         return self.stored_graph
 
     @property
     def input_types(self) -> tuple[TensorType, ...]:
-        """Those of the sources."""
+        """The types of the sources."""
         if isinstance(self.stored_graph, LazyGraph):
             return self.stored_graph.inputs
         return tuple([v.type for v in self.stored_graph.params])
 
     @property
     def written_arguments(self) -> dict[int, Location | None]:
-        """The argument leaves whose cells are written, and where."""
+        """The indices of the argument leaves that are written, with the author's lines."""
         return {
             self.sources[source].index: self.graph.results[output].location
             for source, output in self.writes
@@ -246,7 +247,7 @@ class Capture:
 def _value(
     results: Sequence[Tensor], leaves: Sequence[Any], sources: dict[Any, Any], kind: str, what: Any
 ) -> Any:
-    """One leaf.  (A function inside ``build`` that calls itself would keep the results alive.)"""
+    """Return the value of one leaf of a recipe.  (A closure in ``build`` would be a cycle.)"""
     if kind == "output":
         return results[what]
     if kind == "number":
@@ -273,7 +274,7 @@ def build_objects(
     leaves: Sequence[Any],
     sources: dict[Any, Any],
 ) -> None:
-    """Make ``objects``, for one call, and add them to ``sources``."""
+    """Make the ``objects`` of one call, and add them to ``sources``."""
     for i, built in enumerate(objects):
         sources["o", i] = empty(built.kind)
     for i, built in enumerate(objects):
@@ -283,7 +284,7 @@ def build_objects(
 def build(
     recipe: TreeRecipe, results: Sequence[Tensor], leaves: Sequence[Any], sources: dict[Any, Any]
 ) -> Any:
-    """The tree that ``recipe`` describes, for one call."""
+    """Return the tree that ``recipe`` describes, for the results of one call."""
 
     values = [_value(results, leaves, sources, kind, what) for kind, what in recipe.leaves]
     if any(type(value) is Several for value in values):

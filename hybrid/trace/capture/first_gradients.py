@@ -1,4 +1,4 @@
-"""First gradients: the way from a capture that found no gradients to one that adds to those there.
+"""Turn a capture that found gradients absent into one that adds to present ones, without a trace.
 
 ``backward()`` gives a leaf without a gradient what has arrived, and adds that to the gradient of
 others.  Which of the two it is shows at each call, and nothing else depends on it.  So what is
@@ -29,19 +29,19 @@ from hybrid.trace.regions.tracer import Tracer
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FirstGradients:
-    """The marked graph of a capture, and what stands in it for gradients that are the first."""
+    """A captured graph with marked values, and the place that each marked value is written to."""
 
     graph: Graph
     places: tuple[tuple[Address, Value], ...]  # where each is written, and the mark
 
 
 def unmarked(graph: Graph, marks: Collection[Value]) -> Graph:
-    """``graph`` without the nodes that make ``marks``."""
+    """Return ``graph`` without the nodes that make ``marks``."""
     return _with(graph, {}, marks) if marks else graph
 
 
 def adding(capture: Capture, leaves: Sequence[Any]) -> Capture | None:
-    """``capture`` for a call of ``leaves`` that finds other gradients; None: it is not that."""
+    """Return ``capture`` adapted to the gradients that this call finds; None if it cannot be."""
     found: FirstGradients | None = capture.firsts
     if found is None:
         return None
@@ -75,7 +75,7 @@ def adding(capture: Capture, leaves: Sequence[Any]) -> Capture | None:
 
 
 def _with(graph: Graph, olds: Mapping[Value, Value], marks: Collection[Value]) -> Graph:
-    """``graph``, where some marks are sums with what is there, and others what they mark."""
+    """Return ``graph`` with marks replaced: by a sum with an old value, or by their operand."""
     instead: dict[Value, Value] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
@@ -96,7 +96,7 @@ def _with(graph: Graph, olds: Mapping[Value, Value], marks: Collection[Value]) -
 
 
 def _sum(old: Value, new: Value, at: Location | None) -> tuple[list[Node], Value]:
-    """The nodes of a sum, as ``backward()`` stages it, and their result."""
+    """Return the nodes of a sum as ``backward()`` stages it, and the value of the sum."""
     tracer = Tracer(builder=Builder("sum"))
     tracer.located = at
     tracer.owned |= {old, new}

@@ -1,4 +1,4 @@
-"""Which results of a capture have a history in every run, and which in some runs only.
+"""Find which results of a capture have a history in every run, and flags for those that may not.
 
 ::
 
@@ -28,13 +28,13 @@ from hybrid.trace.regions.tracer import Tracer
 
 
 class Certainty:
-    """Which values have a history whatever a run does."""
+    """Computes whether a value has a history in every run, from the histories of its operands."""
 
     def __init__(self) -> None:
         self.known: dict[Leaf | Record, tuple[bool, ...]] = {}
 
     def of(self, record: AnyRecord) -> bool:
-        """Whether the value of ``record`` has one."""
+        """Return whether the value of ``record`` has a history in every run."""
         for node in history([record]):  # operands first
             if type(node) is Record and node not in self.known:
                 self.known[node] = self._of_node(node)
@@ -62,13 +62,13 @@ class Certainty:
 
 
 def presence(tracer: Tracer, records: Sequence[AnyRecord]) -> list[Tensor | None]:
-    """For each record the flag that its value has a history; None: it has one in every run."""
+    """Return for each record the flag that its value has a history; None stands for always."""
     certain = Certainty()
     return [None if certain.of(record) else _flag_of(tracer, record) for record in records]
 
 
 def _flag_of(tracer: Tracer, record: AnyRecord) -> Tensor | None:
-    """The flag that a cotangent of the value would arrive at a leaf."""
+    """Return the flag that a cotangent of the value of ``record`` would arrive at a leaf."""
     builder = tracer.builder
     nodes = len(builder.nodes)
     leaves = [leaf for leaf in history([record]) if isinstance(leaf, Leaf)]

@@ -1,4 +1,4 @@
-"""Traced values where they must not be: in what a capture returns, and in what outlives it."""
+"""Find traced values in the results of a capture, and in places that outlive it."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from hybrid.trace.values.varlist import VarList
 
 
 def path_to_traced(value: Any, seen: set[int], arguments: Collection[int]) -> str | None:
-    """The way from ``value`` to a traced tensor, or one of the arguments, that it holds."""
+    """Return the path in ``value`` to a traced tensor or an argument; None if there is none."""
     if isinstance(value, Tensor):
         return "" if type(value.content) is Value or id(value) in arguments else None
     if type(value) in (Number, Mixed, OptionalValue, VarList):
@@ -39,7 +39,7 @@ def path_to_traced(value: Any, seen: set[int], arguments: Collection[int]) -> st
 
 
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
-    """What ``value`` holds, each with how to get there."""
+    """Yield the (path, value) pairs of what ``value`` holds."""
     if isinstance(value, dict):
         yield from ((f"[{key!r}]", item) for key, item in value.items())
     elif isinstance(value, CONTAINERS):
@@ -57,7 +57,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def leaked_places(tracer: Tracer) -> Iterator[LoggedPlace]:
-    """The places that outlive a capture and hold traced values once it has put its writes back.
+    """Yield the places that outlive a capture and hold a traced value after its writes were undone.
 
     This is one walk over the log of what the capture has written, not over what there is.
     """
@@ -95,7 +95,7 @@ def leaked_places(tracer: Tracer) -> Iterator[LoggedPlace]:
 
 
 def undo_leaks(tracer: Tracer) -> list[LoggedPlace]:
-    """The places that ``leaked_places`` finds, each of which holds again what it held before."""
+    """Restore each place that holds a traced value after the capture, and return these places."""
     found = list(leaked_places(tracer))
     for place in found:
         place.undo()
@@ -103,7 +103,7 @@ def undo_leaks(tracer: Tracer) -> list[LoggedPlace]:
 
 
 def leak_error(tracer: Tracer, place: LoggedPlace) -> CaptureError:
-    """What is raised of a place that neither the code nor another capture has led to."""
+    """Return the error for a traced value in a ``place`` that no guard could have covered."""
     return CaptureError(
         f"{tracer.builder.name} left a traced value in {place.label}",
         at=tracer.journal.written_at(key_of(place.owner, place.name)),

@@ -1,4 +1,4 @@
-"""Number inputs: numbers of a run in the places of plain ones while a function is captured."""
+"""Replace Python numbers outside the arguments by traced numbers while a function is captured."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hybrid.trace.regions.tracer import Tracer
 
 @dataclass(slots=True)
 class NumberStandIns:
-    """What plain numbers were where, and what stands there during a capture.
+    """The original numbers of some places, and the traced numbers that are there meanwhile.
 
     Tuples, which are made anew with another number, are places as a whole.
     """
@@ -30,7 +30,7 @@ class NumberStandIns:
     stand_ins: dict[Hashable, Any] = field(default_factory=dict)
 
     def put(self, stored: Address, number: Any) -> None:
-        """Put ``number`` at a place, given as what ``Address.stored`` gives."""
+        """Put the traced ``number`` at an address as ``Address.stored`` returns it."""
         first = stored.keys[:1] if stored.name == CONTENT else ()
         place = Address(stored.owner, stored.name, first)
         self.places.setdefault(place.key, place)
@@ -39,7 +39,7 @@ class NumberStandIns:
         self.stand_ins[place.key] = place.read()
 
     def seen_through(self, change: ContainerDifference) -> ContainerDifference:
-        """``change`` with the plain numbers where numbers of the run stand."""
+        """Return ``change`` with the original numbers in place of the traced ones."""
         plain = {id(stand_in): self.original[key] for key, stand_in in self.stand_ins.items()}
 
         def content(found: Any) -> Any:
@@ -50,15 +50,16 @@ class NumberStandIns:
         return ContainerDifference(change.container, content(change.before), content(change.after))
 
     def take_back(self) -> None:
-        """Put back what was there, but for places that were given something else."""
+        """Put the original numbers back, except at places that were assigned something else."""
         for key, place in self.places.items():
             if place.now() is self.stand_ins.get(key):
                 place.put(self.original[key])
 
     def differences(self, followed: Collection[int]) -> list[PlaceDifference]:
-        """Places that were given something else, once the rest is taken back.
+        """Return the places that were assigned another value during the capture.
 
-        Of containers, by their ids, that are ``followed`` it is known what has become of them.
+        The original numbers are back elsewhere.  Containers whose ids are ``followed`` are left
+        out: they are compared as a whole.
         """
         found = []
         for key, place in self.places.items():
@@ -80,18 +81,18 @@ class NumberStandIns:
 
 
 def number_cell(value: float) -> Tensor:
-    """What holds a number that is an input, as a capture sees it."""
+    """Return a scalar tensor that stands for the Python number ``value`` as an input."""
     made = as_tensor(value, DTYPES[type(value).__name__])
     return make_tensor(made.type, made.content)
 
 
 def as_input(tracer: Tracer, leaf: Any, cell: Tensor | None) -> Any:
-    """``leaf``, or the traced number that stands for it."""
+    """Return ``leaf``, or the traced number that stands for it if it has a ``cell``."""
     return leaf if cell is None else Number(type(leaf).__name__, tracer.traced(cell))
 
 
 def put_numbers(tracer: Tracer, guards: Guards, stand_ins: NumberStandIns) -> dict[int, Address]:
-    """Let inputs stand for numbers that only a run knows: where to fetch them, by their cells."""
+    """Put traced numbers at all places of input numbers; return their addresses by cell ids."""
     found = {}
     for key, stored in guards.written.numbers.items():
         address = guards.inputs.get(key)

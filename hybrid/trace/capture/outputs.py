@@ -1,4 +1,4 @@
-"""ResultBuilder: how the trees that a capture leaves are made again from what each run computes."""
+"""Turn the trees that a capture returns or writes into recipes that build them from run results."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ _LEAVES = (Tensor, Number, Mixed, OptionalValue, VarList, str, int, float, bool,
 
 
 class KnownValues:
-    """What a run can get at without computing it: the arguments, and containers from outside."""
+    """The objects that a run need not compute: arguments, and containers from outside."""
 
     def __init__(
         self,
@@ -75,11 +75,11 @@ class KnownValues:
 
     @property
     def argument_leaves(self) -> dict[int, ArgumentLeaf]:
-        """What stands for the leaves of argument tensors, of those also that have become ones."""
+        """The autodiff leaves of the argument tensors, by id, as ArgumentLeaf owners."""
         return argument_leaves(self.leaves)
 
     def source(self, cell: Cell) -> Source:
-        """Where a tensor from outside is found at each call."""
+        """Return the Source of a tensor from outside."""
         index = self.arguments.get(id(cell.tensor))
         if index is not None:
             return Source("argument", index)
@@ -93,7 +93,7 @@ class KnownValues:
 
 
 class ResultBuilder:
-    """Turns trees, as they are while ``root`` captures, into what makes them in a run.
+    """Turns trees of values of the tracer ``root`` into recipes for each run.
 
     ``output`` says which result of the run is a traced tensor.
     """
@@ -108,7 +108,7 @@ class ResultBuilder:
         self.keep: list[Any] = []
 
     def share(self, trees: Iterable[Any]) -> None:
-        """Note which lists and dicts of the capture are in several places of all ``trees``.
+        """Note the lists and dicts of the capture that occur several times in ``trees``.
 
         A run makes one of each, so that they are one list afterwards, too.
         """
@@ -134,7 +134,7 @@ class ResultBuilder:
                 rest += attributes(value).values()
 
     def container_writes(self, change: ContainerDifference) -> list[PlaceWrite]:
-        """What repeats a change of a container."""
+        """Return the PlaceWrites that repeat the change of a container."""
         kind, where = self.known.containers[id(change.container)]
         if kind == "given":
             self.known.given = True
@@ -147,7 +147,7 @@ class ResultBuilder:
         ]
 
     def recipe_of(self, tree: Any) -> TreeRecipe:
-        """How to make ``tree``."""
+        """Return the recipe of ``tree``."""
         if is_optional(tree):
             self.refuse_either("an item" if isinstance(tree.error, KeyError) else "an attribute")
         stops = self.known.containers.keys() | self.shared if self.shared else self.known.containers
@@ -155,6 +155,7 @@ class ResultBuilder:
         return TreeRecipe(structure, tuple(self.leaf(leaf) for leaf in leaves))
 
     def leaf(self, leaf: Any) -> tuple[str, Any]:
+        """Return (kind, what) for a leaf of a tree: see TreeRecipe."""
         if id(leaf) in self.known.containers:
             kind, _ = found = self.known.containers[id(leaf)]
             self.known.given = self.known.given or kind == "given"
@@ -173,7 +174,7 @@ class ResultBuilder:
         return self.definite_leaf(leaf)
 
     def definite_leaf(self, leaf: Any) -> tuple[str, Any]:
-        """A leaf that is one thing in every run."""
+        """Return (kind, what) for a leaf that does not depend on a flag of the run."""
         if type(leaf) in (Mixed, TensorOrNumber):
             return self.of_any_kind(leaf.flags, leaf.parts)
         if isinstance(leaf, Number):
@@ -203,14 +204,14 @@ class ResultBuilder:
         return "output", self.output(leaf)
 
     def either(self, optional: OptionalValue) -> OptionalLeaf:
-        """What only some paths have set: an attribute (``p.grad``), an item of a dict."""
+        """Return the OptionalLeaf of a value that only some paths have set."""
         value, other = optional.value, Several() if optional.other is MISSING else optional.other
         whole = isinstance(value, (list, tuple, dict))
         leaf = ("tree", self.recipe_of(value)) if whole else self.leaf(value)
         return OptionalLeaf(leaf, self.leaf(optional.flag)[1], ("constant", other))
 
     def of_any_kind(self, flags: Sequence[Any], parts: Sequence[Any]) -> tuple[str, Any]:
-        """A number of which only a run knows the kind, or whether it is one."""
+        """Return (kind, what) for a number whose Python type only the run knows."""
         if not flags or flags[0] is True:
             return self.definite_leaf(parts[0])
         rest = self.of_any_kind(flags[1:], parts[1:])
@@ -221,6 +222,7 @@ class ResultBuilder:
         )
 
     def refuse_either(self, what: str, fix: str = "") -> NoReturn:
+        """Raise that ``what`` is set on one path only."""
         raise CaptureError(
             f"{self.root.builder.name} sets {what} on one path only",
             at=self.known.at,
@@ -229,7 +231,7 @@ class ResultBuilder:
         )
 
     def is_made(self, leaf: Any) -> bool:
-        """Whether ``leaf`` is an object that the function has made, as each run has to."""
+        """Return whether ``leaf`` is an object that the function makes anew in each call."""
         if not is_plain(leaf) or self.root.is_known(leaf):
             return False
         return (
@@ -237,7 +239,7 @@ class ResultBuilder:
         )
 
     def object(self, leaf: Any) -> int:
-        """Which of the objects that each run makes ``leaf`` is."""
+        """Return the index of the recipe for the object ``leaf``, adding it if it is new."""
         index = self.object_of.get(id(leaf))
         if index is None:
             index = self.object_of[id(leaf)] = len(self.objects)
@@ -252,7 +254,7 @@ class ResultBuilder:
         return index
 
     def refuse_hidden(self, leaf: Any) -> None:
-        """Refuse results that carry traced tensors out of the capture unseen, or compute later."""
+        """Raise if ``leaf`` hides a traced tensor, or computes its values after the call."""
         what = f"{self.root.builder.name} returned a {type(leaf).__name__}"
         if isinstance(leaf, (Iterator, Coroutine, AsyncIterator)):
             if isinstance(leaf, Coroutine):

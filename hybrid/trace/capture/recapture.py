@@ -1,4 +1,4 @@
-"""Recapture: capture a function again, as often as what it does asks for, in one bounded loop.
+"""Capture a function again, in one bounded loop, until a capture knows all that it needs.
 
 What a capture writes, which numbers have to be known, whose work a change is: some of that shows
 only while it is traced.  It ends with an exception then, and ``REASONS`` has a row for each: what
@@ -36,7 +36,7 @@ DISTURBANCES = 8  # of those that others may disturb, before all that moves coun
 
 
 class UnsettledPlace(Exception):
-    """A capture cannot tell its own doing from that of others: it has to be made again.
+    """Raised where guarded places have changed, perhaps by another thread: capture once more.
 
     Places have changed that nobody has announced to write: it may have been another thread, whose
     work must stand, or library code.  The latter does the same every time.
@@ -53,21 +53,21 @@ class UnsettledPlace(Exception):
         self.hosted, self.called = hosted, called
 
     def claims(self, before: Sequence[UnsettledPlace]) -> set[Key]:
-        """What the next capture is to take for its own, given those ``before`` this one."""
+        """Return the keys that the next capture takes for its own, after errors ``before``."""
         if len(before) == DISTURBANCES:
             return {m.key for m in self.moved}
         known = {m.key: _seen(m.after) for found in before for m in found.moved}
         return {m.key for m in self.moved if m.key in known and known[m.key] == _seen(m.after)}
 
     def redo(self, claimed: Collection[Key]) -> None:
-        """Put again what turned out to be the work of others: all that is not ``claimed``."""
+        """Restore the changes that were the work of others: all that are not ``claimed``."""
         for m in self.moved:
             if m.key not in claimed:
                 m.redo()
 
 
 def _seen(value: Any) -> Any:
-    """What can be compared of ``value`` as two captures leave it."""
+    """Return what two captures that leave the same ``value`` have in common, for a comparison."""
     leaves, structure = flatten(value)
     return structure, [(type(v), repr(v) if isinstance(v, ATOMS) else None) for v in leaves]
 
@@ -78,9 +78,9 @@ def refuse_unsettled(
     hosted: set[Place],
     called: set[Place],
 ) -> None:
-    """Raise if ``moved`` may be the work of others, or if the reads are more than need be.
+    """Raise UnsettledPlace if differences may be the work of others, or reads are superfluous.
 
-    They are if functions that, as has turned out, the plan is to call were looked into.
+    Reads are superfluous if they come from functions that, as it turned out, the plan calls.
     """
     reads = guards.reads
     late = frozenset(hosted - called)
@@ -93,7 +93,7 @@ def refuse_unsettled(
 
 
 class UnseenOwner(Exception):
-    """A capture sets attributes of objects, or of names, that its guards do not know of."""
+    """Raised where a capture sets attributes of objects, or of names, that it has no guards for."""
 
     def __init__(self, owners: dict[int, Any], names: Collection[str] = ()) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class UnseenOwner(Exception):
 
 
 class RewrittenContainer(Exception):
-    """A capture writes containers that its guards do not know of: it has to be made again.
+    """Raised where a capture writes containers or constants that its guards do not know of.
 
     ``refusal`` is what to raise if each call would change plain values once more.
     """
@@ -116,19 +116,20 @@ class RewrittenContainer(Exception):
 
 @dataclass
 class Hosts:
-    """Functions that a plan calls: what they alone use is no matter of the capture."""
+    """The functions that the plan calls by ``py_call``, whose reads need no guards."""
 
     hosted: set[Place] = field(default_factory=set)
     called: set[Place] = field(default_factory=set)  # by the author's code too
 
     @property
     def places(self) -> frozenset[Place]:
+        """Where the functions are written that are called by the plan alone."""
         return frozenset(self.hosted - self.called)
 
 
 @dataclass
 class Attempt:
-    """What the next capture of a function is told: all that earlier ones have found out."""
+    """The options of the next capture of a function, collected from earlier captures."""
 
     free: Sequence[Address] = ()  # places of numbers that are inputs
     written: Written = field(default_factory=Written)
@@ -144,22 +145,23 @@ class Attempt:
 
     @property
     def unrolls(self) -> bool:
+        """Whether loops over Python ranges are traced iteration by iteration."""
         return self.needed is not None
 
     def begin_anew(self) -> None:
-        """Let the next capture trace another graph: what this one writes is found once more."""
+        """Forget what was written, for the next capture traces another graph."""
         self.hosts = Hosts()
         self.written = Written()
         self.__post_init__()
 
     def let_stand(self) -> None:
-        """Put again what others have done during captures that were given up."""
+        """Restore what other threads have changed during captures that were given up."""
         for found in reversed(self.disturbed):  # what is newest comes last, or stands
             found.redo(self.written.claimed)
         self.disturbed = []
 
     def trial(self) -> Attempt:
-        """The first attempt of a call that follows: nothing it may write is known."""
+        """Return an Attempt for a later call, with no knowledge of written containers."""
         written = self.written
         known = Written(claimed=written.claimed, owners=written.owners, names=written.names)
         return Attempt(written=known, hosts=self.hosts, needed=self.needed, follows=self.follows)
@@ -169,7 +171,7 @@ Once = Callable[[Reads, Guards, Attempt], "Capture"]
 
 
 class Reason(NamedTuple):
-    """Why a capture is made again: what ends it, what that is called, what the next one is told."""
+    """Why a capture is made again: the exception, its name, its limit, the option to set."""
 
     error: type[BaseException]
     name: str
@@ -179,22 +181,25 @@ class Reason(NamedTuple):
 
 
 def _need_value(attempt: Attempt, found: NeedsValue, _: Any) -> None:
-    """Of a number that is traced as a loop is one node?  Then its loops are unrolled."""
+    """Unroll loops, since Python needs the value of a number that a loop node would hide."""
     attempt.needed = found
     attempt.begin_anew()
 
 
 def _follow(attempt: Attempt, _found: Unfollowed, _: Any) -> None:
+    """Let flags say which tensors are one, since a write or comparison depends on it."""
     attempt.follows = True
     attempt.begin_anew()
 
 
 def _watch(attempt: Attempt, found: UnseenOwner, _: Any) -> None:
+    """Guard the attributes of owners and names that the last capture did not know of."""
     attempt.written.owners |= found.owners
     attempt.written.names |= found.names
 
 
 def _claim(attempt: Attempt, found: UnsettledPlace, _: Any) -> None:
+    """Note functions that the plan calls, and places that the next capture takes for its own."""
     attempt.hosts.hosted.update(found.hosted)
     attempt.hosts.called.update(found.called)
     attempt.written.claimed |= found.claims(attempt.disturbed)
@@ -204,10 +209,10 @@ def _claim(attempt: Attempt, found: UnsettledPlace, _: Any) -> None:
 def _take_as_inputs(
     attempt: Attempt, found: RewrittenContainer, capture: Callable[[Attempt], Capture]
 ) -> None:
-    """Let guards know what is written; refuse plain values that each call would change once more.
+    """Let guards know what is written; raise if each call would write other plain values.
 
-    Those that a call sets to what it has set them to before are fine.  Which of the two it is shows
-    when the function is captured once more from where the first call has left it.
+    Values that each call sets alike are no obstacle.  To tell, the function is captured once more
+    from the state that the first call has left.
     """
     writes, written = found.writes, attempt.written
     if writes.may_count:
@@ -247,7 +252,7 @@ def recaptured(
     once: Once,
     free: Iterable[Address] = (),
 ) -> Capture:
-    """The capture that ``once`` makes of ``function`` for arguments of ``leaves``.
+    """Return the Capture of ``function`` that ``once`` makes, called until nothing is missing.
 
     The numbers at ``free`` are inputs.  An exception of the function's, and a capture that is
     refused, end it; so do more than ``LIMIT`` captures.
@@ -290,7 +295,7 @@ def recaptured(
 
 
 def _refusal(function: Callable[..., Any], reasons: Sequence[str]) -> CaptureError:
-    """What is raised of a function that each capture would have to be told more of."""
+    """Return the error for a function whose captures never come to an end."""
     name = getattr(function, "__name__", type(function).__name__)
     return CaptureError(
         f"{name} was captured {LIMIT} times, and no capture came to an end",
@@ -301,7 +306,7 @@ def _refusal(function: Callable[..., Any], reasons: Sequence[str]) -> CaptureErr
 
 @contextmanager
 def undisturbed(wanted: bool) -> Iterator[None]:
-    """Let Python not change threads as long as this one runs, if that is ``wanted``."""
+    """Keep the interpreter from switching threads inside the block, if ``wanted``."""
     before = sys.getswitchinterval()
     try:
         if wanted:
@@ -314,9 +319,9 @@ def undisturbed(wanted: bool) -> Iterator[None]:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Have Python look for unreachable cycles afterwards.
+    """Turn the cyclic garbage collector off inside the block.
 
-    A capture makes many objects, most of which stay: each look would go over all that there are.
+    A capture makes many objects, most of which stay: each collection would scan them all in vain.
     """
     was = gc.isenabled()
     gc.disable()

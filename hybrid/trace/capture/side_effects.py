@@ -1,4 +1,4 @@
-"""Side effects: which changes of Python state a capture made itself, and which it refuses.
+"""Tell the Python side effects of a capture from those of others, and refuse what no plan repeats.
 
 A plan repeats what a capture has written as tensors, numbers of a run or the same plain values each
 time.  What it could not repeat is refused, with what to write instead.
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 
 def remedy(moved: PlaceDifference) -> tuple[str, str]:
-    """Why a capture may not change a place so, and what to do; empty if that is nothing special."""
+    """Return (why, fix) for a refused change of an attribute or variable; empty by default."""
     after = moved.after
     if is_optional(after):
         return (
@@ -61,7 +61,7 @@ def remedy(moved: PlaceDifference) -> tuple[str, str]:
 
 
 def remedy_of_items(label: str | None, change: ContainerDifference | None) -> tuple[str, str]:
-    """The same of a container that cannot be changed so."""
+    """Return (why, fix) for a refused change of a container; empty by default."""
     if change is not None and isinstance(change.after, dict):
         for key, value in change.after.items():
             if isinstance(value, OptionalValue) and isinstance(_innermost(value), Tensor):
@@ -80,7 +80,7 @@ def _innermost(value: Any) -> Any:
 
 
 def _given_before(label: str, value: Any) -> str:
-    """How an attribute that some paths set to ``value`` can be there on all of them."""
+    """Return the advice for an attribute that some paths alone set to ``value``."""
     value = _innermost(value)
     name = label.rpartition(".")[2]
     given = f"give it the attribute {name} before the call"
@@ -96,6 +96,7 @@ def _given_before(label: str, value: Any) -> str:
 
 
 def _object_before(label: str, value: Any) -> str:
+    """Return the advice for an attribute that is set to a new object."""
     return (
         f"let there be a {type(value).__name__} before the call, and set its attributes "
         f"({label}.{an_attribute(value)} = ...)"
@@ -103,7 +104,7 @@ def _object_before(label: str, value: Any) -> str:
 
 
 class OwnWrites:
-    """Whether a capture itself has changed the place of a key, where there is ``now`` something.
+    """Predicate: whether a capture itself has changed the place of a key, given its new values.
 
     What its own code writes is announced, and what stands for the values of a run can only come
     from it.  Where nothing is converted nothing is announced: then it is what has to do with
@@ -140,13 +141,14 @@ class ConstantWrite:
 
     @property
     def key(self) -> Key:
+        """The key of the place."""
         return key_of(self.place.owner, self.place.name)
 
 
 def constants_in(
     places: Mapping[Key, LoggedPlace], final: Mapping[Key, Any]
 ) -> list[ConstantWrite]:
-    """Those among what a capture has written, given what it has left there."""
+    """Return a ConstantWrite for each logged place whose final value is another plain one."""
     return [
         ConstantWrite(place, final[key])
         for key, place in places.items()
@@ -164,7 +166,7 @@ def covers(
     places: Iterable[LoggedPlace],
     constants: Iterable[ConstantWrite] = (),
 ) -> bool:
-    """Whether guards made for ``written`` are right for a capture."""
+    """Return whether ``written`` names all the changes, places and constants of a capture."""
     if any(constant.key not in written.constants for constant in constants):
         return False
     return all(
@@ -177,7 +179,7 @@ def covers(
 
 
 def numbers_in(change: ContainerDifference) -> Iterator[Address]:
-    """The places of numbers that became others of their kind, which only a run knows."""
+    """Yield the addresses of container items that became traced numbers of the same kind."""
     before, after = change.before, change.after
     if isinstance(change.container, (list, dict, deque)):
         for key in before if isinstance(before, dict) else range(min(len(before), len(after))):
@@ -187,7 +189,7 @@ def numbers_in(change: ContainerDifference) -> Iterator[Address]:
 
 
 def held_tensors(place: LoggedPlace) -> bool:
-    """Whether a place that was written held tensors in a tuple, a list or a dict."""
+    """Return whether a written place held a container with tensors before."""
     return (
         place.written
         and isinstance(place.original, CONTAINERS)
@@ -197,7 +199,7 @@ def held_tensors(place: LoggedPlace) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class PlainWrites:
-    """What a capture has left in containers, attributes and variables that its guards did not know.
+    """The containers and constants that a capture has written without guards that know of them.
 
     ``changes`` are those of containers, ``constants`` attributes and variables set to plain values.
     """
@@ -207,11 +209,11 @@ class PlainWrites:
 
     @property
     def may_count(self) -> bool:
-        """Whether plain values became others, as those do that each call counts up."""
+        """Whether plain values became other ones, as a counter does in each call."""
         return bool(self.constants) or any(map(_counts, self.changes))
 
     def in_force(self, call: Callable[[], Any]) -> None:
-        """Call ``call`` where all is as a call of the captured function would leave it."""
+        """Call ``call`` while all places hold what a call of the function would leave."""
         before = [constant.place.content() for constant in self.constants]
 
         def calling() -> None:
@@ -231,7 +233,7 @@ class PlainWrites:
 
 
 def _counts(change: ContainerDifference) -> bool:
-    """Whether what is plain has become another: not where there is now what only a run knows."""
+    """Return whether a plain item of a container became another plain item."""
     before, after = change.before, change.after
     if isinstance(after, dict):
         late = {key for key, value in after.items() if _is_run_time(value)}
@@ -266,7 +268,7 @@ def _described(value: Any) -> Any:
 
 
 def _settled(content: Content) -> Content:
-    """``content`` with zeros for what only a run will know."""
+    """Return ``content`` with zeros in place of traced values."""
     if isinstance(content, list):
         content = [item for item in content if type(item) is not VarList]
     leaves, structure = flatten(content)
@@ -282,7 +284,7 @@ def _zero(leaf: Any) -> Any:
 
 
 def refuse_cached(name: str, computed: str | None, at: Location | None) -> None:
-    """Refuse to keep what was computed from numbers that are inputs."""
+    """Raise if a cached property was computed while numbers were inputs."""
     if computed is not None:
         raise CaptureError(
             f"{name} computed {computed}, which keeps its value",
@@ -295,7 +297,7 @@ def refuse_cached(name: str, computed: str | None, at: Location | None) -> None:
 def side_effect(
     name: str, label: str | None, at: Location | None, remedy: tuple[str, str] = ("", "")
 ) -> CaptureError:
-    """The refusal of a change of what messages call ``label``, which a plan could not repeat."""
+    """Return the error for a change of ``label`` that a plan could not repeat."""
     why, fix = remedy
     return CaptureError(
         f"{name} changed {label} while it was captured",
@@ -308,7 +310,7 @@ def side_effect(
 
 
 def refuse_shared(name: str, given: Any, outside: Sequence[Any]) -> None:
-    """Refuse a list or dict that a function which writes some gets in two ways."""
+    """Raise if a list or dict among the arguments is also reached in another way."""
     seen = {id(container) for container in outside}
     for container, keys in containers_in(given):
         if len(keys) > 1 and id(container) in seen:
@@ -327,7 +329,7 @@ def refuse_lost(
     written: Mapping[int, Location | None],
     names: Callable[[], Sequence[str]],
 ) -> None:
-    """Refuse to write to NumPy arrays: ``given`` are the leaves of the arguments."""
+    """Raise if a NumPy array among the argument leaves ``given`` is written to."""
     for index, location in written.items():
         if isinstance(given[index], np.ndarray):
             argument = names()[index]

@@ -1,8 +1,8 @@
-"""Writes: all that the code of a capture writes, whether it is announced or found by comparing.
+"""Everything that one capture writes, announced or found by comparing, and how it is put back.
 
-They begin with the capture, tell at any point what it has written by then, and put all of it back
-when it ends, however it ends.  What a capture cannot tell from the work of others, and what a plan
-could not repeat, is refused, or a reason to capture again.
+``Writes`` begins with the capture, tells at any point what it has written by then, and puts all of
+it back when it ends, however it ends.  What a capture cannot tell from the work of others, and what
+a plan could not repeat, is refused, or a reason to capture again.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from hybrid.trace.regions.tracer import Tracer
 
 
 class Writes:
-    """What the code that ``tracer`` records writes, of which ``guards`` guard what was there."""
+    """Collects, restores and checks the Python writes of the code that ``tracer`` records."""
 
     own: OwnWrites
     containers: ContainerSnapshot | None = None
@@ -69,28 +69,28 @@ class Writes:
     # During the capture -----------------------------------------------------------------------
 
     def begin(self, given: Sequence[tuple[Any, Any]], turning: Turning) -> None:
-        """Numbers of a run are about to be put in place; ``given`` are containers, with keys."""
+        """Note the ``given`` containers and ``turning``, before traced numbers are put in place."""
         self.given, self.turning = [container for container, _ in given], turning
         self.own = OwnWrites(self.tracer, self.guards.written, given)
         self._begun = True
 
     def watch(self) -> None:
-        """The code is about to run: what it changes is what is not as it is now."""
+        """Take the snapshots that later differences are relative to; the code runs next."""
         self.snapshot.begin()
         outside = [c for c in self.guards.containers.values() if c is not ACTIVE]
         self.containers = ContainerSnapshot([*outside, *self.given])
 
     def is_own(self, found: Difference) -> bool:
-        """Whether the code itself has made a difference."""
+        """Return whether the captured code itself has made the difference ``found``."""
         return self.own(found.key, found.added())
 
     def own_changes(self) -> list[ContainerDifference]:
-        """What the code has changed in containers by now."""
+        """Return the containers that the code has changed so far."""
         assert self.containers is not None
         return [found for found in self.containers.differences() if self.is_own(found)]
 
     def own_places(self, chain: Sequence[Tracer]) -> Iterator[tuple[Any, str, Any]]:
-        """(owner, name, what is there) of what outlives the call and is another value by now.
+        """Yield (owner, name, value) of the lasting places that the code has changed so far.
 
         ``chain`` are the tracers whose code runs, from the innermost to that of the capture.
         """
@@ -109,7 +109,7 @@ class Writes:
     # After it ---------------------------------------------------------------------------------
 
     def end(self) -> None:
-        """The code has run: put back what it has written, and part that from what others have."""
+        """Restore what the code has written, and separate it from changes by others."""
         assert self.containers is not None
         self._unseen = self.snapshot.unseen(self.journal.owners)
         for owner, before in self._unseen:
@@ -137,7 +137,7 @@ class Writes:
         self._ended = True
 
     def require_repeatable(self, name: str, at: Location | None) -> None:
-        """Raise what is to be said of writes that a plan could not repeat, or why to begin again.
+        """Raise where a plan could not repeat a write, or where a new capture is needed.
 
         ``name`` and ``at`` are those of the function.
         """
@@ -177,7 +177,7 @@ class Writes:
         refuse_unsettled(self.guards, self._others, self.tracer.hosted, self.tracer.called)
 
     def give_up(self, error: BaseException) -> None:
-        """The capture ends with ``error``: put back what is left, but the work of others."""
+        """Restore all that is left to restore when the capture ends with ``error``."""
         self.numbers.take_back()
         self._undo_places({found.key for found in self._others})
         if self._others and not isinstance(error, UnsettledPlace):
@@ -188,13 +188,13 @@ class Writes:
         self._done = self._ended
 
     def keep(self) -> None:
-        """The capture is good, and the places hold what they held before it."""
+        """Mark the capture as good: nothing is left to restore."""
         self._done = True
 
     def undo(self) -> None:
-        """Put back what an interrupt has kept the above from putting back.
+        """Restore whatever an interrupt has left unrestored; calling it twice is harmless.
 
-        Once more changes nothing, nor does it after the capture has done it.
+        It does nothing after the capture has restored everything itself.
         """
         if self.turning is not None:
             self.turning.turn_back()
@@ -211,7 +211,7 @@ class Writes:
         self._done = True
 
     def _undo_places(self, others: set[Key]) -> None:
-        """Put back guarded places, cached properties too, but for those that ``others`` wrote."""
+        """Restore guarded places and cached properties, except the keys in ``others``."""
         differences = self.snapshot.differences(cached=False)
         others |= {found.key for found in differences if not self.is_own(found)}
         for found in self.snapshot.differences(cached=True):
@@ -220,7 +220,7 @@ class Writes:
 
 
 def _partition(items: Sequence[Any], test: Callable[[Any], bool]) -> tuple[list[Any], list[Any]]:
-    """The ``items`` that pass ``test``, and the others."""
+    """Return the ``items`` that pass ``test``, and those that do not."""
     parts: tuple[list[Any], list[Any]] = ([], [])
     for item in items:
         parts[not test(item)].append(item)

@@ -1,1 +1,1 @@
-"""What a capture depends on, and the tests that it is still as it was."""
+"""The reads of a captured function, and guards: tests that what it has read is unchanged."""

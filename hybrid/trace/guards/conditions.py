@@ -1,4 +1,4 @@
-"""Guards: whether what a capture read from outside its arguments is still as it was.
+"""Guards: tests that everything a capture has read from outside its arguments is unchanged.
 
 Values are compared by identity first, by value second; containers item by item.  Guards on modules
 and optimizers are looked at only when the configuration epoch has moved.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 
 class Guards:
-    """All guards of one capture."""
+    """The guards of one capture, and the addresses of its inputs from outside."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Guards:
         *,
         made: bool = False,
     ) -> None:
-        """``configured`` says of which objects every write advances the epoch.
+        """Make a guard for each of ``reads``; ``configured`` tells whose writes advance the epoch.
 
         ``written`` are the containers, and the places of containers, that the capture writes.
         With ``made`` the capture has been made before: nothing is noted to be put back.
@@ -74,7 +74,7 @@ class Guards:
             self.settle()
 
     def _guard_read(self, read: Read, reads: Reads, configured: Callable[[Any], bool]) -> None:
-        """Add the guards of what is read."""
+        """Add the guards of one ``read``."""
         owner = read.owner
         if read.kind == "attributes":
             self._attributes(owner, read.names, configured(owner))
@@ -90,7 +90,7 @@ class Guards:
             self._argument(owner)
 
     def _fix(self, reads: Reads) -> None:
-        """Find the tensors that are read from where nothing is written."""
+        """Note the tensors that stand at places which the capture does not write."""
         for read in reads:
             if read.kind == "attributes":
                 for name, value in zip(read.names, read.values(), strict=True):
@@ -116,7 +116,7 @@ class Guards:
             self.snapshot.watch(WatchedPlace(guard, value, owner, place))
 
     def _guard(self, name: str, read: Callable[[], Any], value: Any, matches: Matcher) -> Guard:
-        """One that expects ``value``, or any number."""
+        """Return the Guard of a read that expects ``value``, or any number of its kind."""
         expected = matches if isinstance(matches, AnyNumber) else value
         return Guard(name, read, matches, expected, bool(self.written.numbers))
 
@@ -169,13 +169,13 @@ class Guards:
             )
 
     def _argument(self, argument: Any) -> None:
-        """A container that is no tree: the key tells which it is, not what it holds."""
+        """Guard the content of an argument that is no tree: the key covers its identity only."""
         matches = self.matching.exactly(argument, Address(argument, CONTENT))
         label = f"{type(argument).__name__} argument"
         self._add(label, lambda: argument, argument, matches, argument, CONTENT)
 
     def _attributes(self, owner: Any, names: Collection[str], configured: bool) -> None:
-        """Guard what is there now."""
+        """Guard the current values of the attributes ``names`` of ``owner``."""
         label = label_of(owner)
         for name in names:
             self._attribute(owner, name, configured, label)
@@ -183,7 +183,7 @@ class Guards:
     def _attribute(
         self, owner: Any, name: str, configured: bool, label: str, value: Any = Ellipsis
     ) -> None:
-        """Guard what is there: ``value``, or what it is now."""
+        """Guard one attribute: that it is ``value``, or its current value if none is given."""
         own = getattr(owner, "__dict__", {})
         if name in own:
             read = functools.partial(own.get, name, MISSING)
@@ -204,7 +204,7 @@ class Guards:
         value: Any,
         by_epoch: bool = False,
     ) -> None:
-        """An attribute, or a variable that the function sets: a tensor there may be any other."""
+        """Guard an attribute or assigned variable; a tensor there may be replaced by its like."""
         is_tensor = type(value) is Tensor
         written = (id(owner), name) in self.written.places
         if is_tensor:
@@ -221,7 +221,7 @@ class Guards:
         self.snapshot.watch(WatchedPlace(guard, value, owner, name, is_attribute=True))
 
     def _unwritten(self, owner: Any, name: str, value: Any) -> Matcher:
-        """A test for a place that nothing is written to."""
+        """Return the test for a place that the capture does not write."""
         holder = None if isinstance(owner, types.CellType) else storage_of(owner, name)
         if holder is None:
             return self.matching.exactly(value)
@@ -237,12 +237,13 @@ class Guards:
     def _nothing_new(
         self, owner: Any, absent: frozenset[str], never_cached: frozenset[str], configured: bool
     ) -> None:
-        """No attribute set on the object itself, hiding a method or not, that was looked for."""
+        """Guard that none of the ``absent`` attributes appears on the object itself."""
         self.snapshot.absent.append(AbsentNames(owner, absent, configured))
         if not isinstance(owner, (types.ModuleType, type)):  # theirs are many
             self._still_absent(owner, never_cached, configured)
 
     def _still_absent(self, owner: Any, names: frozenset[str], configured: bool) -> None:
+        """Add the guard that ``owner`` itself has none of the attributes ``names``."""
         label = label_of(owner)
         read = functools.partial(vars(owner).keys().isdisjoint, names)
         guard = Guard(f"{label}.*", read, plain_matcher(True), True)
@@ -251,9 +252,9 @@ class Guards:
     # Around the capture -----------------------------------------------------------------------
 
     def written_places(self, own: OwnWrites) -> Iterator[tuple[Any, str, Any]]:
-        """(owner, name, original) of the places of ``mine`` that were given others.
+        """Yield (owner, name, original) of the guarded places that the capture has written.
 
-        That is a tensor or a plain value, or there was a tensor.
+        Of these the value is now a tensor or a plain value, or it was a tensor before.
         """
         for place in self.snapshot.places:
             if not place.is_attribute:
@@ -289,7 +290,7 @@ class Guards:
                 self._still_absent(owner, frozenset(made), absent.configured)
 
     def settle(self) -> None:
-        """The capture is good: guard cached properties, computed or not, forget what was."""
+        """Add the guards of cached properties after a good capture, and drop the snapshot."""
         for absent in self.snapshot.absent:
             owner, configured = absent.owner, absent.configured
             for name in absent.found():
@@ -303,7 +304,7 @@ class Guards:
         self.containers, self.namespaces, self.reads = {}, {}, None
 
     def compiled(self, capture: Capture) -> Callable[[Sequence[Any]], bool]:
-        """``holds(leaves)``: whether everything is as it was, written out as one expression.
+        """Return ``holds(leaves)``, one compiled expression that tests all guards.
 
         It raises AttributeError where a method is gone.  A plan with an iterator among the
         arguments serves no further call: what it gives, it gives once.
@@ -363,14 +364,14 @@ class Guards:
 
 
 def _named(names: dict[str, Any], prefix: str, value: Any) -> str:
-    """A name for ``value`` among ``names``."""
+    """Bind ``value`` to a new name in ``names``, and return the name."""
     name = f"{prefix}{len(names)}"
     names[name] = value
     return name
 
 
 def alias_terms(capture: Capture, names: dict[str, Any]) -> list[str]:
-    """What must be true of the argument ``leaves`` of a call, as expressions over ``names``.
+    """Return expressions over ``leaves`` that test which input tensors are the same object.
 
     One tensor that reaches a plan in two ways (as an argument and from outside, or by two
     attributes) is two inputs of it, which makes no difference only while neither is written.  So a

@@ -1,4 +1,4 @@
-"""Constant values: what a capture knows of tensors that do not depend on the call.
+"""Evaluate tensors that have the same value at every call, and guard the facts this relies on.
 
 A tensor from outside that is no argument, and what is computed of such ones alone, has a value
 while the function is captured.  Where a size follows from it (how many elements a mask selects),
@@ -28,19 +28,20 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Fact:
-    """What a plan counts on besides its guards: as long as ``read`` gives what it gave."""
+    """A fact that a plan relies on besides its guards: ``read()`` still returns ``given``."""
 
     what: str  # that messages say has changed
     read: Callable[[], Any]
     given: Any
 
     def holds(self) -> bool:
+        """Return whether the fact is still true."""
         return self.read() == self.given
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Content:
-    """Whether a tensor from outside holds what it held."""
+    """Predicate: whether a tensor from outside still holds the same bytes."""
 
     tensor: Tensor
     address: Address | None  # where to look for it, if another tensor may stand there
@@ -56,7 +57,7 @@ class Content:
 
 
 def constant_value(tracer: Tracer, tensor: Tensor) -> np.ndarray | None:
-    """The elements that ``tensor`` has at every call, if it is such a constant.
+    """Return the elements of ``tensor`` if they are the same at every call; else None.
 
     The capture counts on it from then on: what it came from must not be changed meanwhile.
     """
@@ -75,7 +76,7 @@ def constant_value(tracer: Tracer, tensor: Tensor) -> np.ndarray | None:
 
 
 def refuse_constant_write(tracer: Tracer, tensor: Tensor, at: Location | None = None) -> None:
-    """Refuse to change a tensor whose value the capture has taken for a constant."""
+    """Raise if the capture has used the value of ``tensor`` as a constant."""
     if id(tensor) in tracer.constants:
         raise CaptureError(
             f"a tensor ({tensor.type}) is changed that elements were selected by",
@@ -88,18 +89,18 @@ def refuse_constant_write(tracer: Tracer, tensor: Tensor, at: Location | None = 
 
 
 class _NotConstant(Exception):
-    """A value depends on the call."""
+    """Raised where a value depends on the call."""
 
 
 class _ConstantEvaluator:
-    """The way from a value back to the tensors that it is computed from."""
+    """Evaluates a traced value by running its nodes eagerly on tensors from outside."""
 
     def __init__(self) -> None:
         self.sources: dict[int, tuple[Tensor, Address | None]] = {}  # from outside, by their ids
         self.used: list[tuple[Tracer, int]] = []  # tensors from outside a region, by their ids
 
     def of_tensor(self, tracer: Tracer, tensor: Tensor) -> Tensor:
-        """The value of ``tensor`` as ``tracer`` sees it."""
+        """Return the value of ``tensor`` as ``tracer`` sees it."""
         if tracer.owns(tensor):
             return self.of_value(tracer, tracer.traced(tensor).content)
         self.used.append((tracer, id(tensor)))
@@ -113,7 +114,7 @@ class _ConstantEvaluator:
         return self.of_source(tracer, tensor)
 
     def of_source(self, tracer: Tracer, tensor: Tensor) -> Tensor:
-        """A tensor from outside the capture; those that are trained change from call to call."""
+        """Return a tensor from outside the capture, unless it may change between calls."""
         address = tracer.attribute_sources.get(id(tensor))
         gradient = address is not None and isinstance(address.owner, (Leaf, ArgumentLeaf))
         varying = tracer.varying is None or id(tensor) in tracer.varying
@@ -123,7 +124,7 @@ class _ConstantEvaluator:
         return make_tensor(tensor.type, tensor.content)
 
     def of_value(self, tracer: Tracer, value: Value) -> Tensor:
-        """The value of a node's result or a parameter of the graph of ``tracer``."""
+        """Return the value of a node's result or a parameter in the graph of ``tracer``."""
         needed, nodes = {value}, []
         for node in reversed(tracer.builder.nodes):
             if not needed.isdisjoint(node.results):
@@ -142,7 +143,7 @@ class _ConstantEvaluator:
         return known[value]
 
     def of_cell(self, tracer: Tracer, tensor: Tensor) -> Tensor:
-        """What ``tensor``, which is from outside the graph of ``tracer``, held at its begin."""
+        """Return what an outer ``tensor`` held when the graph of ``tracer`` began."""
         self.used.append((tracer, id(tensor)))
         if tracer.parent is not None:
             return self.of_tensor(tracer.parent, tensor)

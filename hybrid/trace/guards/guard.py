@@ -1,4 +1,4 @@
-"""Guard: one thing that a capture has read, how to read it again, and what it must match."""
+"""Guard: a function that reads one thing again, and the test that its value has to pass."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from hybrid.trace.places.code_owner import ATOMS, MUTABLE
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """One thing read: a printable name, how to read it again, and what it must match."""
+    """One thing that was read: its name for messages, how to read it again, and its test."""
 
     name: str
     read: Callable[..., Any]
@@ -26,35 +26,36 @@ class Guard:
 
     @property
     def by_identity(self) -> bool:
-        """Whether the very same object needs no further look: it cannot have changed inside."""
+        """Whether the same object always passes: its content cannot have changed."""
         if isinstance(self.expected, tuple):
             return is_plain(self.expected) and not self.lends
         return not isinstance(self.expected, (*MUTABLE, AnyNumber))
 
     def holds(self) -> bool:
+        """Read the value again, and return whether it passes the test."""
         return self.matches(self.read())
 
 
 def set_by_users(kind: type, name: str) -> bool:
-    """Whether a class outside this package holds ``name``: writes to classes move no epoch."""
+    """Return whether a class outside this package stores ``name``: such writes move no epoch."""
     return any(
         name in vars(base) and not base.__module__.startswith("hybrid.") for base in kind.__mro__
     )
 
 
 def label_of(owner: Any) -> str:
-    """What messages call an owner of attributes: its own name, or that of its class."""
+    """Return the name of an attribute owner for messages: its own, or that of its class."""
     named = isinstance(owner, (type, types.ModuleType, types.FunctionType))
     return owner.__name__ if named else type(owner).__name__
 
 
 def is_plain(value: Any) -> bool:
-    """Whether ``value`` is a constant, or a tuple of them."""
+    """Return whether ``value`` is a constant, or a tuple of constants."""
     if type(value) is tuple:
         return all(map(is_plain, value))
     return isinstance(value, ATOMS) and not isinstance(value, Number)
 
 
 def holds_tensor(value: Any) -> bool:
-    """Whether there is a tensor in the tree ``value``."""
+    """Return whether the tree ``value`` contains a tensor."""
     return any(isinstance(leaf, Tensor) for leaf in flatten(value)[0])

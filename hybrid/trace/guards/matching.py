@@ -1,4 +1,4 @@
-"""Matching: what a guard finds in place of a value, compared with that value.
+"""Matchers: tests that what is read later is as good as the value that a capture has read.
 
 A capture that writes to a container, or to a place that holds one, depends on the types of the
 tensors in it, not on which they are: those are inputs, fetched from there at each call.  So are
@@ -27,7 +27,7 @@ _PLAIN_CONTAINERS = (list, dict, deque, defaultdict, OrderedDict)  # with items 
 
 @dataclass(slots=True)
 class Written:
-    """What a capture is known to write: the contents of containers, places that hold containers."""
+    """What is known before a capture of its writes: containers, places, numbers and owners."""
 
     containers: dict[int, Any] = field(default_factory=dict)  # by their ids
     places: set[tuple[int, str]] = field(default_factory=set)  # (id of the owner, attribute)
@@ -40,14 +40,14 @@ class Written:
     names: set[str] = field(default_factory=set)  # of attributes, that no code spells out
 
     def free(self, address: Address) -> None:
-        """Let the number there be an input."""
+        """Make the number at ``address`` an input."""
         stored = address.stored()
         self.numbers[stored.key] = stored
 
 
 @dataclass(frozen=True, slots=True)
 class AnyNumber:
-    """A test that every number of a kind passes; if it is fetched elsewhere, the one there."""
+    """Matcher of every number of a ``kind``; at a second place, of the number at the first one."""
 
     kind: type
     elsewhere: Address | None = None
@@ -62,7 +62,7 @@ class AnyNumber:
 
 @dataclass(slots=True)
 class Matching:
-    """Makes the matchers of one capture, and finds the addresses of its tensors."""
+    """Makes the matchers of one capture, and collects the addresses of its input tensors."""
 
     written: Written = field(default_factory=Written)
     sources: dict[int, Address] = field(default_factory=dict)  # by the ids of tensors
@@ -72,7 +72,7 @@ class Matching:
     found: int = 0  # how often a place of those was met
 
     def fix(self, value: Any) -> None:
-        """The tensors in ``value`` stand where nothing is written."""
+        """Mark the tensors in ``value`` as fixed: nothing is written where they stand."""
         if isinstance(value, Tensor):
             self.fixed.add(id(value))
         elif isinstance(value, CONTAINERS) and id(value) not in self.written.containers:
@@ -80,7 +80,7 @@ class Matching:
                 self.fix(item)
 
     def tensor(self, value: Tensor, address: Address) -> Matcher:
-        """A test for a tensor that can stand at ``address`` as well as ``value``."""
+        """Return the matcher of a tensor input at ``address``: of any of the type of ``value``."""
         first = self.sources.setdefault(id(value), address)
         if not first.is_same(address):  # one tensor, two places: one input
             return lambda found: found is first.read()
@@ -90,7 +90,7 @@ class Matching:
         )
 
     def number(self, value: Any, address: Address) -> Matcher:
-        """A test for a number that can stand at ``address`` as well as ``value``, if any can."""
+        """Return the matcher of a number at ``address``: of any number, if it is an input."""
         if is_number(value):
             self.numbers.append((address, value))
         key = address.stored().key if self.written.numbers else None
@@ -105,9 +105,9 @@ class Matching:
     def exactly(
         self, expected: Any, address: Address | None = None, replaceable: bool = False
     ) -> Matcher:
-        """A test for being ``expected``, or as good as it, at an ``address``.
+        """Return the matcher of the value ``expected`` at ``address``, or of an equal one.
 
-        Tensors are ``replaceable`` there.
+        If ``replaceable``, another tensor of the same type may stand there: it is an input.
         """
         if isinstance(expected, Tensor):
             if address is None or not replaceable or id(expected) in self.fixed:
@@ -123,7 +123,7 @@ class Matching:
         return plain_matcher(expected)
 
     def container(self, expected: Any, address: Address | None, replaceable: bool) -> Matcher:
-        """A test for holding what ``expected`` does.
+        """Return the matcher of containers whose items match those of ``expected``.
 
         Other threads may change what is found meanwhile, which is no error then.
         """
@@ -153,12 +153,13 @@ class Matching:
     def items(
         self, items: Iterable[tuple[Any, Any]], address: Address | None, replaceable: bool
     ) -> list[Matcher]:
+        """Return the matchers of ``items``, (key, value), in the container at ``address``."""
         places = [(v, None if address is None else address.item(key)) for key, v in items]
         return [self.exactly(value, place, replaceable) for value, place in places]
 
 
 def _has_replaceable_items(container: Any) -> bool:
-    """Whether items of ``container`` can be put in place of others.
+    """Return whether ``container`` can be written item by item.
 
     Tuples are made anew for that, which one with a tensor cannot: it would be another to guards.
     """
@@ -171,7 +172,7 @@ def _has_replaceable_items(container: Any) -> bool:
 
 
 def plain_matcher(expected: Any) -> Matcher:
-    """A test for a value that holds no others."""
+    """Return the matcher of ``expected``, a value without items."""
     if isinstance(expected, float):
         text = expected.hex()
         return lambda found: found is expected or (type(found) is float and found.hex() == text)

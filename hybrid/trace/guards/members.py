@@ -1,6 +1,6 @@
-"""Members: the methods, properties and other callables of the author's classes, and their code.
+"""Guard the methods, properties and code of the author's classes and functions.
 
-They seldom change, so looking whether they are what they were has to cost next to nothing: each is
+Members seldom change, so testing them has to cost next to nothing: each is
 one attribute of a class, which Python finds in a cache of its own, compared by identity.
 """
 
@@ -29,14 +29,14 @@ _UNREAD = frozenset(
 
 
 class Members:
-    """What the classes and functions that ``reads`` has met are made of."""
+    """The class members and code objects that a capture relies on, from its ``reads``."""
 
     def __init__(self, reads: Reads) -> None:
         self.found = list(_found(reads))
         self.codes = [(f, f.__code__) for f in reads.functions.values()]
 
     def terms(self, names: dict[str, Any]) -> Iterator[str]:
-        """The expressions that hold while all is as it was; ``names`` gets what they refer to.
+        """Yield expressions that test all members and code; ``names`` gets what they refer to.
 
         A member that is gone makes them raise AttributeError.
         """
@@ -49,7 +49,7 @@ class Members:
 
 
 def _found(reads: Reads) -> Iterator[tuple[type, str, str, Any]]:
-    """(class, name, what follows the name, what that gives) of the members that may be used."""
+    """Yield (class, name, suffix of the expression, its value) for the members that may be used."""
     for kind in reads.classes:
         names = reads.attributes - attribute_names(kind)
         known: set[str] = set()
@@ -74,6 +74,6 @@ def _read(kind: type, name: str, member: Any) -> Iterator[tuple[type, str, str, 
 
 
 def _binds(member: Any) -> bool:
-    """Whether a class hands out something else than ``member`` itself, as far as that is known."""
+    """Return whether access through the class gives another object than ``member`` itself."""
     kind = type(member)
     return hasattr(kind, "__get__") and not kind.__module__.startswith("hybrid.")

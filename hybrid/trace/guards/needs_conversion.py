@@ -1,9 +1,9 @@
-"""Straight functions: those that conversion would leave as they are.
+"""Find straight functions: those without control flow or writes, which need no conversion.
 
-Their code has no branches, loops, functions or writes, and calls what is ours alone with tensors;
-or they are modules of ours that hold nothing of the author's.  So they mean the same to the tracer
-converted or not, and the converters need not even be imported, which takes most of the time of the
-first capture of something small.
+Straight code has no branches, loops, functions or writes, and calls this package alone with
+tensors; a straight module is one of this package that holds nothing of the author's.  Both mean the
+same to the tracer converted or not, and the converters need not even be imported, which takes most
+of the time of the first capture of something small.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _ODD = inspect.CO_GENERATOR | inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR
 
 
 def is_straight(function: Any, args: Iterable[Any], kwargs: Mapping[str, Any]) -> bool:
-    """Whether ``function(*args, **kwargs)`` may be traced as it is written."""
+    """Return whether the call ``function(*args, **kwargs)`` can be traced without conversion."""
     if not all(type(value) is Tensor for value in (*args, *kwargs.values())):
         return False
     if type(function) is MethodType:
@@ -53,7 +53,7 @@ def _is_straight(function: FunctionType) -> bool:
 
 
 def _global_names(code: CodeType) -> set[str] | None:
-    """The globals that straight code reads; None of any other."""
+    """Return the global names that ``code`` reads; None if it is not straight."""
     names = set()
     for instruction in dis.get_instructions(code):
         name = instruction.opname
@@ -70,7 +70,7 @@ def _global_names(code: CodeType) -> set[str] | None:
 
 
 def _is_ours(value: Any, seen: set[int]) -> bool:
-    """Whether no code of the author's is behind ``value``, at any depth."""
+    """Return whether ``value`` leads to no code of the author's, at any depth."""
     kind = type(value)
     if kind in _PLAIN or isinstance(value, DType) or id(value) in seen:
         return True
@@ -89,7 +89,7 @@ def _is_ours(value: Any, seen: set[int]) -> bool:
 
 
 def _is_our_class(kind: type) -> bool:
-    """Whether a class is one of ours, as we have written it."""
+    """Return whether a class is defined in this package, with none of its methods replaced."""
     own = [base for base in kind.__mro__ if base is not object]
     return all(base.__module__.partition(".")[0] == "hybrid" for base in own) and all(
         of_package(member.__code__)

@@ -1,4 +1,4 @@
-"""Reads: what a function may read from outside its arguments, found by walking its code.
+"""Collect what a function may read from outside its arguments, by walking its code and objects.
 
 One walk, before the function runs, gives an ordered list of ``Read``.  Guards are made of it, and
 so are the digest that finds a plan in a file, and the guards of a plan that was found.
@@ -53,7 +53,7 @@ _COMPUTING = frozenset(
 
 
 class Read(NamedTuple):
-    """What a function may read from one owner.
+    """What a function may read from one owner: a kind, the owner, and names.
 
     Kinds: ``global`` (of the namespace ``owner``), ``variable`` (of an enclosing function: what is
     in the cell ``owner``), ``defaults`` (of a function), ``argument`` (the content of a container
@@ -67,7 +67,7 @@ class Read(NamedTuple):
     assigned: bool = False  # whether the function sets it
 
     def values(self) -> list[Any]:
-        """What is there; no property of an object runs."""
+        """Return the current values, without running properties."""
         owner = self.owner
         if self.kind == "global":
             return [owner.get(name, MISSING) for name in self.names]
@@ -80,7 +80,7 @@ class Read(NamedTuple):
         return [owner] if self.kind == "argument" else []
 
     def keys(self) -> Iterator[Key]:
-        """Of the places that are likely to change."""
+        """Yield the keys of the places that are likely to change."""
         if self.kind in ("global", "variable"):
             name = "cell_contents" if self.kind == "variable" else next(iter(self.names))
             if not isinstance(self.values()[0], _SELDOM_SET):
@@ -92,7 +92,7 @@ class Read(NamedTuple):
 
 
 class Reads:
-    """The functions, global names, cells and objects that a capture of ``function`` depends on.
+    """All that a capture of ``function`` may depend on, as an iterable of ``Read``.
 
     Iterating gives each ``Read``, in an order that is the same in every process.
     What only the functions at the places ``hosted`` use is not among them: those run with the plan.
@@ -139,7 +139,7 @@ class Reads:
         self._close()
 
     def _close(self) -> None:
-        """Follow watched attributes until nothing new turns up."""
+        """Visit the values of watched attributes until no new object is found."""
         left: dict[int, set[str]] = {}  # names that have not been followed, by the ids of owners
         while True:
             fresh = []
@@ -161,7 +161,7 @@ class Reads:
                         self.visit(value)
 
     def names_of(self, owner: Any) -> set[str]:
-        """The names of the attributes of an object met."""
+        """Return the names of all attributes of ``owner``."""
         names = self._names.get(id(owner))
         if names is None:
             kind = type(owner)
@@ -175,7 +175,7 @@ class Reads:
         return names
 
     def watched(self, owner: Any) -> list[str]:
-        """The names of those attributes of an object met that count as read, sorted."""
+        """Return the sorted names of the attributes of ``owner`` that the code may read."""
         names = self._watched.get(id(owner))
         if names is None:
             found = frozenset(self.names_of(owner) & self.attributes)
@@ -186,7 +186,7 @@ class Reads:
         return names
 
     def absent(self, owner: Any) -> frozenset[str]:
-        """Names of attributes that were looked for, and that it does not have."""
+        """Return the names of attributes that the code looks for and ``owner`` does not have."""
         if isinstance(owner, type):
             return frozenset(self.attributes - vars(owner).keys() - self.names_of(owner))
         names = self.watched(owner)  # most objects of a class have the same list
@@ -196,7 +196,7 @@ class Reads:
         return found
 
     def never_cached(self, owner: Any) -> frozenset[str]:
-        """Those of them that no cached property sets."""
+        """Return the absent names of ``owner`` that are no cached properties."""
         absent, kind = self.absent(owner), type(owner)
         found = self._never_cached.get((kind, absent))
         if found is None:
@@ -204,7 +204,7 @@ class Reads:
         return found
 
     def namespaces(self) -> dict[int, Any]:
-        """The objects met, by the ids of the dicts that hold their attributes."""
+        """Return the objects found, by the ids of their ``__dict__``."""
         return {
             id(vars(owner)): owner
             for owner in self.objects.values()
@@ -213,7 +213,7 @@ class Reads:
         }
 
     def visit(self, value: Any) -> None:
-        """Follow ``value``."""
+        """Add ``value``, and all that it leads to, to the reads."""
         if id(value) in self.seen:
             return
         if type(value) is not types.FunctionType and isinstance(value, _ENDS):
@@ -259,7 +259,7 @@ class Reads:
         return isinstance(value, kinds) and place_of(value) in self.hosted
 
     def without(self, hosted: frozenset[Place]) -> Reads | None:
-        """What is left without the functions at the places ``hosted``, if that is less."""
+        """Return the Reads without functions at ``hosted``; None if they have the same keys."""
         left = Reads(self.function, self.given, self.hosted | hosted, self.written)
         return None if left.keys() == self.keys() else left
 
@@ -283,7 +283,7 @@ class Reads:
                 yield Read("absent", owner, names)
 
     def keys(self) -> set[Key]:
-        """Of the places: those that are likely to change."""
+        """Return the keys of the places that are likely to change."""
         found = {(key, CONTENT) for key in self.containers}
         for read in self:
             found.update(read.keys())
@@ -353,7 +353,7 @@ class Reads:
                     self._waiting.setdefault(name, []).append(inner)
 
     def _name(self, names: Names, of_author: bool) -> None:
-        """Methods of classes that were met are followed once their names turn up."""
+        """Add names that code refers to, and visit the methods that waited for them."""
         fresh = names.attributes - self.attributes
         self.attributes |= fresh
         if of_author and not _COMPUTING.isdisjoint(names.loaded | names.attributes):

@@ -1,4 +1,4 @@
-"""Snapshot: what the guarded places of a capture held before it, and what is there by now.
+"""Snapshot of the guarded places before a capture, to find and undo what has changed since.
 
 A capture leaves Python state as it was.  What of it has changed, announced or not, is found by
 comparing, and can be put back.
@@ -18,7 +18,7 @@ from hybrid.trace.places.place import Key, key_of, put_attribute, write_place
 
 
 class WatchedPlace:
-    """A guarded place, and what it held: one of many, so it makes nothing before it is asked for.
+    """A guarded place with its original value: one of many, so it makes nothing before it is asked.
 
     ``is_attribute`` says that it is an attribute, or a variable that is set, of ``owner``.
     """
@@ -40,11 +40,11 @@ class WatchedPlace:
         return key_of(self.owner, self.name)
 
     def now(self) -> Any:
-        """What it holds."""
+        """Return the current value of the place."""
         return self.guard.read()
 
     def difference(self) -> PlaceDifference:
-        """What it holds in place of what it held."""
+        """Return the difference between the original and the current value."""
         read, put = self.guard.read, None
         if self.is_attribute or type(self.owner) is dict:
             put = functools.partial(write_place, self.owner, self.name)
@@ -60,47 +60,48 @@ class WatchedPlace:
 
 
 class AbsentNames(NamedTuple):
-    """Names of attributes that were looked for on an object, which did not have them."""
+    """The names of attributes that the code looks for and an object did not have."""
 
     owner: Any
     names: frozenset[str]
     configured: bool  # whether writes to it advance the epoch
 
     def found(self) -> set[str]:
-        """Those that are there by now."""
+        """Return the names that the object has by now."""
         return self.names & vars(self.owner).keys()
 
     def label(self, name: str) -> str:
+        """Return the name of the attribute for messages."""
         return f"{label_of(self.owner)}.{name}"
 
     @property
     def is_shared(self) -> bool:
-        """Whether many other attributes come and go there, as on modules and classes."""
+        """Whether the owner is a module or class, whose attributes others add as well."""
         return isinstance(self.owner, (types.ModuleType, type))
 
 
 class Snapshot:
-    """The guarded places of one capture, in the order of their reading."""
+    """The guarded places of one capture with their original values, in the order of reading."""
 
     def __init__(self, objects: Mapping[int, Any], known: set[int]) -> None:
-        """``objects`` are those whose attributes are guarded, ``known`` all that was met (ids)."""
+        """Make an empty snapshot; ``objects`` are guarded, ``known`` holds ids of all met."""
         self.objects, self.known = objects, known
         self.places: list[WatchedPlace] = []
         self.absent: list[AbsentNames] = []
 
     def watch(self, place: WatchedPlace) -> None:
-        """Keep what a place holds, so that it can be put back."""
+        """Add a place: its value can be put back."""
         self.places.append(place)
 
     def begin(self) -> None:
-        """The capture begins: what it has changed is what is not as it is now."""
+        """Note the values of all places at the begin of the capture."""
         for place in self.places:
             place.begun = place.now() if place.is_attribute else None
 
     # What has changed since -------------------------------------------------------------------
 
     def changed(self) -> Iterator[tuple[Any, str, Any]]:
-        """(owner, name, what is there) of the attributes and variables that hold another value."""
+        """Yield (owner, name, value) of the attributes and variables that have a new value."""
         for place in self.places:
             if place.is_attribute:
                 now = place.now()
@@ -111,7 +112,7 @@ class Snapshot:
                 yield absent.owner, name, vars(absent.owner)[name]
 
     def differences(self, *, cached: bool) -> list[PlaceDifference]:
-        """The places that are not as they were; of what properties cache, if ``cached``."""
+        """Return the differences of all places; new cached properties only if ``cached``."""
         found = [place.difference() for place in self.places if not place.guard.holds()]
         for absent in self.absent:
             if absent.is_shared:
@@ -131,7 +132,7 @@ class Snapshot:
     def unseen(
         self, owners: Mapping[int, tuple[Any, dict[str, Any] | None]]
     ) -> list[tuple[Any, dict[str, Any]]]:
-        """Those of the ``owners`` of attributes that were there before, and are not guarded."""
+        """Return (owner, attributes before) of known ``owners`` that are not guarded."""
         return [
             (owner, before)
             for key, (owner, before) in owners.items()
@@ -139,7 +140,7 @@ class Snapshot:
         ]
 
     def computed(self) -> str | None:
-        """What messages call a cached property that the capture has computed."""
+        """Return the label of a cached property that was computed since; None if there is none."""
         for absent in self.absent:
             for name in absent.found() & cached_names(absent.owner):
                 return absent.label(name)
@@ -148,7 +149,7 @@ class Snapshot:
     # Names and paths --------------------------------------------------------------------------
 
     def label(self, key: Key) -> str:
-        """What messages call a place."""
+        """Return the name of the place of ``key`` for messages."""
         labels = [place.guard.name for place in self.places if place.key == key]
         labels += [
             absent.label(name)
@@ -159,7 +160,7 @@ class Snapshot:
         return labels[0]
 
     def path_to(self, container: Any) -> tuple[str, Callable[[], Any]] | None:
-        """What messages call the place where ``container`` was, and what gives its id now."""
+        """Return the label of the place that held ``container``, and a reader of its id there."""
         for place in self.places:
             path = _path(place.value, container, set()) if place.is_attribute else None
             if path is not None:
@@ -169,7 +170,7 @@ class Snapshot:
 
 
 def _path(value: Any, container: Any, seen: set[int]) -> tuple[Any, ...] | None:
-    """The keys that lead from ``value`` to ``container``; None if it does not hold it."""
+    """Return the keys that lead from ``value`` to ``container``; None if it is not in there."""
     if value is container:
         return ()
     if not isinstance(value, (list, tuple, dict)) or id(value) in seen:
@@ -183,7 +184,7 @@ def _path(value: Any, container: Any, seen: set[int]) -> tuple[Any, ...] | None:
 
 
 def _followed(read: Callable[[], Any], path: tuple[Any, ...]) -> int:
-    """The id of what ``path`` leads to."""
+    """Return the id of the object at the end of ``path``; 0 if there is none."""
     value = read()
     try:
         for key in path:

@@ -1,1 +1,1 @@
-"""What Python code can read and write besides its variables: how it is found, and put back."""
+"""Places that Python code can read and write besides local variables, and logs of their content."""

@@ -1,4 +1,4 @@
-"""Addresses: where something is found at each call: in an attribute, in an item of a container."""
+"""Addresses: an attribute of an object, and item keys from there, read again at each call."""
 
 from __future__ import annotations
 
@@ -15,24 +15,24 @@ GIVEN: Any = object()  # in place of an owner: the arguments of the call, (args,
 
 @dataclass(frozen=True, slots=True)
 class ArgumentLeaf:
-    """In place of an owner: the leaf of a tensor among the arguments, which holds its gradient."""
+    """The owner of an address that is the autodiff leaf of an argument tensor (its ``grad``)."""
 
     index: int  # of the tensor among the leaves of the arguments
 
     def guard(self) -> str:
-        """The expression for whether there is one: what the tensor came from is itself."""
+        """Return the expression that the argument tensor is itself a variable."""
         return f"getattr(leaves[{self.index}], 'leaf', 0) is leaves[{self.index}].record"
 
 
 def argument_leaves(leaves: Sequence[Any]) -> dict[int, ArgumentLeaf]:
-    """What stands for the leaves of argument tensors, by their ids."""
+    """Return the ArgumentLeaf of each argument tensor that has an autodiff leaf, by its id."""
     found = [(getattr(leaf, "leaf", None), ArgumentLeaf(i)) for i, leaf in enumerate(leaves)]
     return {id(leaf): owner for leaf, owner in reversed(found) if leaf is not None}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Address:
-    """An attribute of ``owner`` or, if its name is CONTENT, ``owner`` itself; then items."""
+    """An attribute of ``owner`` (or ``owner`` itself, if the name is CONTENT) and item keys."""
 
     owner: Any
     name: str
@@ -40,30 +40,31 @@ class Address:
 
     @property
     def key(self) -> Hashable:
-        """Equal for what is one place, as long as the owner lives."""
+        """A hashable key, equal for addresses of the same place while the owner lives."""
         owner = self.owner if type(self.owner) is ArgumentLeaf else id(self.owner)
         return owner, self.name, self.keys
 
     def item(self, key: Any) -> Address:
+        """Return the address of the item ``key`` of what is at this address."""
         return Address(self.owner, self.name, (*self.keys, key))
 
     def seen_from(self, owners: Mapping[int, ArgumentLeaf]) -> Address:
-        """The same place; where its owner is one of ``owners``, of whatever the call is given."""
+        """Return the same address, with an ArgumentLeaf if its owner is one of ``owners``."""
         known = owners.get(id(self.owner))
         return self if known is None else replace(self, owner=known)
 
     def is_same(self, other: Address) -> bool:
-        """Whether both are one place."""
+        """Return whether both are addresses of the same place."""
         return self.key == other.key
 
     def holder(self, leaves: Sequence[Any]) -> Any:
-        """The owner at a call of these argument ``leaves``."""
+        """Return the owner of the address in a call with these argument ``leaves``."""
         if type(self.owner) is ArgumentLeaf:
             return getattr(leaves[self.owner.index], "leaf", None)
         return self.owner
 
     def read(self, leaves: Sequence[Any] = ()) -> Any:
-        """What is there at such a call."""
+        """Return the value at this address in a call with these argument ``leaves``."""
         owner = self.holder(leaves)
         if self.name == CONTENT:
             found = owner
@@ -76,7 +77,7 @@ class Address:
         return found
 
     def now(self) -> Any:
-        """What is there, or MISSING."""
+        """Return the value at this address, or MISSING."""
         try:
             missing = self.name != CONTENT and not hasattr(self.owner, self.name)
             return MISSING if missing else self.read()
@@ -84,7 +85,7 @@ class Address:
             return MISSING
 
     def stored(self) -> Address:
-        """The same place from the last object on the way that can be written to."""
+        """Return the address from the innermost mutable object on the way: tuple keys remain."""
         owner, name, keys = self.owner, self.name, []
         found = owner if name == CONTENT else getattr(owner, name)
         for key in self.keys:
@@ -96,7 +97,7 @@ class Address:
         return Address(owner, name, tuple(keys))
 
     def put(self, value: Any) -> None:
-        """Write to what ``stored`` gives (MISSING: delete it); tuples on the way are made anew."""
+        """Write ``value`` (MISSING deletes) at an address from ``stored``; tuples are rebuilt."""
         keys = self.keys[1:] if self.name == CONTENT else self.keys
         if keys:
             whole = replace(self, keys=self.keys[: -len(keys)])
@@ -109,7 +110,7 @@ class Address:
             self.owner[self.keys[0]] = value
 
     def text(self, name: Callable[[str, Any], str]) -> str:
-        """The expression for it; ``name`` gives objects names that are valid there."""
+        """Return the Python expression that reads this address; ``name`` binds objects to names."""
         if type(self.owner) is ArgumentLeaf:
             text = f"leaves[{self.owner.index}].leaf"
         else:
@@ -124,7 +125,7 @@ class Address:
 
 
 def _with_item(value: Any, keys: Sequence[Any], item: Any) -> Any:
-    """The tuple ``value`` with another ``item`` where ``keys`` lead to."""
+    """Return the tuple ``value`` with ``item`` at the end of the path ``keys``."""
     if not keys:
         return item
     first, *rest = keys

@@ -1,4 +1,4 @@
-"""Attributes: which an object has, where each is stored, and what is there; no code of it runs."""
+"""List and read the stored attributes of an object without running any of its code."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _cached: WeakKeyDictionary[type, tuple[int, frozenset[str]]] = WeakKeyDictionary
 
 
 def attribute_names(owner: Any) -> set[str]:
-    """Names of the attributes stored on ``owner`` itself or on its class."""
+    """Return the names of the attributes stored on ``owner`` itself or on its class."""
     if isinstance(owner, types.ModuleType):
         return set(vars(owner))
     if isinstance(owner, type):
@@ -24,12 +24,12 @@ def attribute_names(owner: Any) -> set[str]:
 
 
 def class_names(kind: type) -> set[str]:
-    """Names of the attributes that ``kind`` has stored for its objects."""
+    """Return the names of the attributes that ``kind`` stores for its objects."""
     return set().union(*[_data_of(base, len(vars(base))) for base in kind.__mro__])
 
 
 def _data_of(kind: type, size: int) -> frozenset[str]:
-    """Names of the data that ``kind`` itself holds; its number of entries tells of new ones."""
+    """Return the names of the data in ``kind`` itself, cached for a number of entries ``size``."""
     known = _data.get(kind)
     if known is None or known[0] != size:
         names = frozenset(n for n, member in vars(kind).items() if _is_data(n, member))
@@ -55,7 +55,7 @@ def _is_data(name: str, member: Any) -> bool:
 
 
 def cached_names(owner: Any) -> set[str]:
-    """Names of the cached properties of ``owner``: their values appear when they are first read."""
+    """Return the names of the cached properties of ``owner``."""
     names: set[str] = set()
     for base in type(owner).__mro__:
         names |= _cached_of(base, len(vars(base)))
@@ -63,7 +63,7 @@ def cached_names(owner: Any) -> set[str]:
 
 
 def _cached_of(kind: type, size: int) -> frozenset[str]:
-    """Those that ``kind`` itself holds; its number of entries tells of new ones."""
+    """Return the names of the cached properties of ``kind`` itself, cached for ``size`` entries."""
     known = _cached.get(kind)
     if known is None or known[0] != size:
         members = vars(kind).items()
@@ -73,7 +73,7 @@ def _cached_of(kind: type, size: int) -> frozenset[str]:
 
 
 def stored(owner: Any, name: str) -> Any:
-    """The stored attribute, or MISSING; runs no property."""
+    """Return the stored attribute, or MISSING; no property runs."""
     found = getattr(owner, "__dict__", {}).get(name, owner)
     if found is not owner:
         return found
@@ -88,7 +88,7 @@ def stored(owner: Any, name: str) -> Any:
 
 
 def plainly_read(owner: Any, name: str) -> bool:
-    """Whether getattr(), which is faster, gives what ``stored`` does."""
+    """Return whether getattr(), which is faster, gives the same as ``stored``."""
     kind = type(owner)
     if isinstance(owner, type) or kind.__getattribute__ is not object.__getattribute__:
         return False
@@ -99,7 +99,7 @@ def plainly_read(owner: Any, name: str) -> bool:
 
 
 def storage_of(owner: Any, name: str) -> Any:
-    """What ``owner.name`` is stored on: ``owner`` or a class; None where code may say."""
+    """Return ``owner`` or the class that stores ``owner.name``; None if code may decide."""
     if isinstance(owner, type):
         plain = type(owner).__getattribute__ is type.__getattribute__
         plain = plain and not any(name in vars(base) for base in type(owner).__mro__)

@@ -1,4 +1,4 @@
-"""Whose code and whose values: the author's, a library's, or this package's own machinery.
+"""Tell the author's code and objects from those of libraries and of this package.
 
 What a library does is taken as it is; the author's code is followed, converted and guarded, and so
 are the layers, optimizers and models of this package, which are written as users write theirs.
@@ -55,7 +55,7 @@ MUTABLE = (list, dict, set, deque, bytearray, np.ndarray)  # what is compared it
 
 
 def is_library(code: types.CodeType) -> bool:
-    """Whether ``code`` is the standard library's, NumPy's or this package's own machinery."""
+    """Return whether ``code`` is the standard library's, NumPy's or this package's machinery."""
     return _is_library_path(code.co_filename) or code.co_names == ("_tuple_new",)  # a named tuple's
 
 
@@ -71,7 +71,7 @@ def _is_library_path(path: str) -> bool:
 
 
 def of_package(code: types.CodeType) -> bool:
-    """Whether ``code`` is this package's, its layers included."""
+    """Return whether ``code`` belongs to this package, its layers included."""
     return _is_package_path(code.co_filename)
 
 
@@ -81,7 +81,7 @@ def _is_package_path(path: str) -> bool:
 
 
 def program_frame(frame: types.FrameType | None) -> types.FrameType | None:
-    """``frame`` or the innermost one around it that runs no code of this package.
+    """Return the innermost frame from ``frame`` outwards that runs no code of this package.
 
     Programs that come with the package are none of it here; they are to ``author_frame``, which
     says where an error is.
@@ -92,7 +92,7 @@ def program_frame(frame: types.FrameType | None) -> types.FrameType | None:
 
 
 def place_of(function: Any) -> Place | None:
-    """Where the code that a call of ``function`` runs is written: conversion does not move it."""
+    """Return the Place of the code that a call of ``function`` runs; conversion keeps it."""
     if isinstance(function, functools.partial):
         return place_of(function.func)
     function = getattr(function, "__func__", function)
@@ -102,14 +102,14 @@ def place_of(function: Any) -> Place | None:
 
 
 def user_object(value: Any) -> bool:
-    """Whether ``value`` has attributes that users set: not so the machinery of libraries."""
+    """Return whether ``value`` is an object whose attributes users set."""
     kind = type(value)
     machinery = kind.__module__.startswith("hybrid.") or not hasattr(value, "__dict__")
     return not (machinery and is_library_class(kind))
 
 
 def is_library_class(kind: type) -> bool:
-    """Whether ``kind`` is a library's or this package's, but for its layers and optimizers."""
+    """Return whether ``kind`` belongs to a library or this package (layers do not count)."""
     found = _library_classes.get(kind)
     if found is None:
         found = _library_classes[kind] = _of_library(kind)
@@ -129,6 +129,7 @@ def _of_library(kind: type) -> bool:
 
 
 def is_library_module(module: types.ModuleType) -> bool:
+    """Return whether ``module`` belongs to the standard library, NumPy or this package."""
     path = getattr(module, "__file__", None)
     if path is None:
         return module.__name__.partition(".")[0] in sys.stdlib_module_names
@@ -138,7 +139,7 @@ def is_library_module(module: types.ModuleType) -> bool:
 
 
 def content_of(cell: types.CellType, unbound: Any = None) -> Any:
-    """What a variable of an enclosing function holds."""
+    """Return the value of a variable of an enclosing function, given its cell."""
     try:
         return cell.cell_contents
     except ValueError:  # not bound yet
@@ -149,13 +150,13 @@ def content_of(cell: types.CellType, unbound: Any = None) -> Any:
 
 
 def definition(function: Callable[..., Any]) -> Location | None:
-    """Where the author has written ``function``, or the forward() that it calls."""
+    """Return the line where the author has written ``function``, or its forward()."""
     code = _authors_code(function)
     return None if code is None else _location(code, code.co_firstlineno)
 
 
 def returning(function: Callable[..., Any]) -> Location | None:
-    """Where ``function`` returns, if there is one such line; else where it is written."""
+    """Return the line of the only ``return`` of ``function``, else that of its definition."""
     code = _authors_code(function)
     if code is None:
         return None

@@ -1,7 +1,7 @@
-"""Differences: what places held before some code ran, compared with what it has left there.
+"""Compare what places held before some code ran with what they hold now, and restore either.
 
-They can be put back (undo) and put again (redo).  A plan repeats those of containers at every run:
-item by item where items were set or added at the end, else as a whole.
+A difference can be put back (undo) and put again (redo).  A plan repeats those of containers at
+every run: item by item where items were set or added at the end, else as a whole.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ Content = Any  # a list or a dict of what a container holds
 
 @dataclass(frozen=True, slots=True)
 class ContainerDifference:
-    """A container whose content is another than before."""
+    """A container whose content has changed, with the content before and after."""
 
     container: Any
     before: Content
@@ -31,25 +31,26 @@ class ContainerDifference:
 
     @property
     def key(self) -> Key:
-        """Of the place that this is."""
+        """The key of the container's content."""
         return id(self.container), CONTENT
 
     def added(self) -> list[Any]:
-        """What the container holds that it did not hold before."""
+        """Return the items of the container that it did not hold before."""
         kept = set(map(id, _items(self.before)))
         return [item for item in _items(self.after) if id(item) not in kept]
 
     def taken(self) -> ContainerDifference:
-        """What ``undo``, which is done here, has undone: it may be more by now."""
+        """Restore the content of before, and return the difference that this has undone."""
         change = ContainerDifference(self.container, self.before, content(self.container))
         change.undo()
         return change
 
     def undo(self) -> None:
+        """Restore the content of before."""
         refill(self.container, self.before)
 
     def redo(self) -> None:
-        """Let the container hold again what ``undo`` has taken, besides what it has got since."""
+        """Add what ``undo`` has removed to what the container holds by now."""
         now = content(self.container)
         before, after = self.before, self.after
         if _is_still(now, before, type(self.container)):
@@ -66,7 +67,7 @@ class ContainerDifference:
 
 @dataclass(slots=True)
 class PlaceDifference:
-    """A place, the value that it held, and the one that it holds now.
+    """A place whose value has changed, with the value before and after.
 
     Lists, dicts and their like are restored on their own: see ``ContainerDifference``.
     """
@@ -81,16 +82,17 @@ class PlaceDifference:
     _taken: list[tuple[Array, Array, Array]] = field(default_factory=list)
 
     def added(self) -> list[Any]:
-        """What the place holds that it did not hold before."""
+        """Return the new value, as a list of one item."""
         return [self.after]
 
     def taken(self) -> PlaceDifference:
-        """What ``undo``, which is done here, has undone: it may be another value by now."""
+        """Restore the value of before, and return the difference that this has undone."""
         self.after = self.read()
         self.undo()
         return self
 
     def undo(self) -> None:
+        """Restore the value of before, and the content of the arrays in it."""
         for array, before in self.arrays:
             self._taken.append((array, before, array.copy()))
             _fill(array, before)
@@ -98,7 +100,7 @@ class PlaceDifference:
             self.put(self.before)
 
     def redo(self) -> None:
-        """Put again what ``undo`` has taken away, unless there is something newer."""
+        """Write the value that ``undo`` has removed, unless there is a newer one."""
         for array, before, after in self._taken:
             if bytes(array) == bytes(before):
                 _fill(array, after)
@@ -110,13 +112,13 @@ Difference = ContainerDifference | PlaceDifference
 
 
 class ContainerSnapshot:
-    """What ``containers`` held when this was made."""
+    """The content of some containers at one point of time."""
 
     def __init__(self, containers: Iterable[Any]) -> None:
         self._before = [(container, content(container)) for container in containers]
 
     def differences(self) -> list[ContainerDifference]:
-        """What is no longer so."""
+        """Return a difference for each container whose content has changed since."""
         found = []
         for container, before in self._before:
             now = content(container)
@@ -126,7 +128,7 @@ class ContainerSnapshot:
 
 
 def content(container: Any) -> Content:
-    """What ``container`` holds, apart from it: copied at once, as other threads may change it."""
+    """Return a copy of what ``container`` holds; it is atomic with regard to other threads."""
     return dict(container) if isinstance(container, dict) else list(container)
 
 
@@ -145,7 +147,7 @@ def _is_still(now: Content, before: Content, kind: type) -> bool:
 
 
 def containers_in(tree: Any, keys: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:
-    """The lists and dicts of a tree of arguments, each with the keys that lead to it."""
+    """Yield the lists and dicts in a tree of arguments, each with the keys that lead to it."""
     if type(tree) is dict or (isinstance(tree, dict) and type(tree).__name__ == "OrderedDict"):
         items: Iterable[tuple[Any, Any]] = tree.items()
     elif type(tree) is list or isinstance(tree, tuple):
@@ -159,7 +161,7 @@ def containers_in(tree: Any, keys: tuple[Any, ...] = ()) -> Iterator[tuple[Any, 
 
 
 def item_writes(change: ContainerDifference) -> list[tuple[tuple[Any, ...], Any, bool]]:
-    """((key,), value, whether there was one before) of what has to be set; no key: all of it."""
+    """Return (key, value, existed) for each item to write; an empty key means the whole content."""
     before, after = change.before, change.after
     if isinstance(after, dict):
         if list(after)[: len(before)] == list(before):
@@ -182,7 +184,7 @@ def item_writes(change: ContainerDifference) -> list[tuple[tuple[Any, ...], Any,
 
 
 def arrays_in(value: Any, seen: frozenset[int] = frozenset()) -> list[tuple[Array, Array]]:
-    """The arrays in ``value`` that can change, each with a copy."""
+    """Return the writable arrays in ``value``, each with a copy."""
     if isinstance(value, bytearray):
         return [(value, value[:])]
     if isinstance(value, np.ndarray):

@@ -1,4 +1,4 @@
-"""Frames of the program: what the author's variables hold, as far as the capture reaches."""
+"""Read the variables of the author's stack frames, up to the call that began the capture."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ BOUNDARIES: set[int] = set()  # by their ids
 
 
 def frames() -> Iterator[Any]:
-    """What the author's variables hold, here and in the functions that have called."""
+    """Yield the values of the variables of the author's frames, from the caller outwards."""
     frame = program_frame(sys._getframe(1))
     return author_values(frame)
 
 
 def author_values(frame: Any) -> Iterator[Any]:
-    """What the author's variables in ``frame`` and those around it hold, up to the capture."""
+    """Yield the values of the author's variables from ``frame`` outwards, up to the capture."""
     while frame is not None and id(frame.f_code) not in BOUNDARIES:
         if not of_package(frame.f_code):
             yield from [v for n, v in list(frame.f_locals.items()) if not n.startswith(PREFIX)]
@@ -30,7 +30,7 @@ def author_values(frame: Any) -> Iterator[Any]:
 
 
 class Roots:
-    """What code that is about to be traced can get at: variables of its frame and its callers'."""
+    """Iterates over the values of variables that code about to be traced can reach."""
 
     def __init__(self, values: list[Any], cells: dict[int, str]) -> None:
         self.values = values
@@ -49,13 +49,13 @@ class Roots:
 
 
 def roots_of(found: Mapping[str, Any], before: Roots | tuple[()] = ()) -> Roots:
-    """What code can get at, given variables of its frame, and what it could get at before."""
+    """Return the Roots for variables ``found`` in a frame, added to those ``before``."""
     cells = {**(before.cells if before else {}), **_cells_of(found)}
     return Roots([*found.values(), *(before.values if before else ())], cells)
 
 
 def _cells_of(found: Mapping[str, Any]) -> dict[int, str]:
-    """The names of the variables in ``found`` that functions among them share, by their cells."""
+    """Return the names of variables in ``found`` that nested functions share, by cell ids."""
     cells: dict[int, str] = {}
     for value in found.values():
         if type(value) is FunctionType and value.__closure__:

@@ -28,7 +28,7 @@ from hybrid.trace.places.place import (
 
 @dataclass(eq=False, slots=True)
 class LoggedPlace:
-    """A place that was written, or read as an attribute with a tensor, since a mark."""
+    """A place in the log: its owner, its name, its original value, and how it was used."""
 
     owner: Any
     name: str  # of the attribute or, of a namespace (a dict), the global; or CONTENT
@@ -41,7 +41,7 @@ class LoggedPlace:
 
     @staticmethod
     def as_is(owner: Any, name: str) -> LoggedPlace:
-        """The entry of a place that holds what it held at the mark."""
+        """Return an entry for a place that has not been written yet."""
         original = read_place(owner, name)
         return LoggedPlace(
             owner=owner,
@@ -53,30 +53,31 @@ class LoggedPlace:
 
     @property
     def key(self) -> Key:
+        """The key of the place: id of the owner, and name."""
         return id(self.owner), self.name
 
     def use(self, *, read: bool, written: bool) -> None:
-        """Note a use: reading what was written before tells nothing of the original."""
+        """Note a read or write; a read after a write does not count as a read of the original."""
         whole = self.name != CONTENT  # else a write may have left a part of it as it was
         self.read = self.read or (read and not (whole and self.written))
         self.written = self.written or written
 
     def content(self) -> Any:
-        """What is there now; of a container, a copy."""
+        """Return the value of the place now; of a container, a copy."""
         return read_place(self.owner, self.name)
 
     def put(self, value: Any) -> None:
-        """Let the place hold ``value``."""
+        """Write ``value`` at the place."""
         write_place(self.owner, self.name, value)
 
     def undo(self) -> None:
-        """Let the place hold what it held at the mark."""
+        """Write the original value at the place."""
         self.put(self.original if self.own else MISSING)
 
 
 @dataclass(eq=False, slots=True)
 class Mark:
-    """A point in a journal: the places that were logged since, in their order."""
+    """A point in the journal, with the places that were logged after it."""
 
     places: dict[Key, LoggedPlace] = field(default_factory=dict)
     opened: dict[int, Any] = field(default_factory=dict)  # objects that may get any attribute
@@ -84,23 +85,23 @@ class Mark:
     freed: dict[Record, tuple[Any, ...]] = field(default_factory=dict)
 
     def add(self, place: LoggedPlace) -> LoggedPlace:
-        """Log a place, which the mark does not have yet."""
+        """Add an entry to the log after this mark, and return it."""
         self.places[place.key] = place
         return place
 
     def open(self, owner: Any) -> None:
-        """Any attribute of ``owner`` is about to be written: log all that it has."""
+        """Log all attributes of ``owner``, since any of them may be written."""
         self.opened[id(owner)] = owner
         for name in attributes_of(owner):
             place = self.places.get((id(owner), name)) or self.add(LoggedPlace.as_is(owner, name))
             place.use(read=True, written=True)
 
     def keep(self, record: Record) -> None:
-        """A record that is older than the mark is about to be freed: keep what it holds."""
+        """Note what ``record``, which is older than the mark, holds before it is freed."""
         self.freed[record] = record.saved, record.results, record.parents
 
     def undo(self) -> dict[Key, Any]:
-        """Put back what every place held; gives what each has been left with."""
+        """Restore the original value of every logged place, and return what each held, by key."""
         for record, (saved, results, parents) in self.freed.items():
             record.saved, record.results, record.parents = saved, results, parents
         for key, owner in self.opened.items():
@@ -125,13 +126,13 @@ class Mark:
         return left
 
     def redo(self, left: dict[Key, Any]) -> None:
-        """Put again what ``undo`` has given."""
+        """Write the values that ``undo`` has returned."""
         for key, value in left.items():
             self.places[key].put(value)
 
 
 class Journal:
-    """What the code of one capture writes, its regions included."""
+    """The log of all places that the code of one capture and of its regions writes."""
 
     def __init__(self) -> None:
         # Places that this thread writes, and where the author does so first.
@@ -143,38 +144,38 @@ class Journal:
         self.marks: list[Mark] = []  # of the capture and its regions, as these began
 
     def mark(self) -> Mark:
-        """A new mark, from which on what is logged can be undone."""
+        """Add a mark at the end of the log, and return it."""
         made = Mark()
         self.marks.append(made)
         return made
 
     def announce(self, key: Key) -> None:
-        """A place is about to be written."""
+        """Note that the place of ``key`` is about to be written."""
         if key not in self.announced:
             self.announced[key] = author_location()
 
     def announce_owner(self, owner: Any) -> None:
-        """Attributes of ``owner`` are about to be written."""
+        """Note that attributes of ``owner`` are about to be written."""
         if id(owner) not in self.owners:
             own = getattr(owner, "__dict__", None)
             self.owners[id(owner)] = owner, None if own is None else dict(own)
 
     def announce_variable(self, owner: Any, name: str) -> None:
-        """A variable of an enclosing function (a cell), or a global, is about to be written."""
+        """Note that a variable of an enclosing function, or a global, is about to be written."""
         key = id(owner), name
         self.announce(key)
         if key not in self.variables:
             self.variables[key] = owner, read_place(owner, name)
 
     def covers(self, key: Key) -> bool:
-        """Whether writing a place was announced, by its name or for all its owner has."""
+        """Return whether a write to the place of ``key`` was announced."""
         return key in self.announced or (key[0], ANY) in self.announced
 
     def written_at(self, key: Key) -> Location | None:
-        """Where the author first writes a place, as far as it is announced."""
+        """Return the author's line that first writes the place; None if not announced."""
         return self.announced.get(key) or self.announced.get((key[0], ANY))
 
     def undo(self) -> None:
-        """Put back what places held at every mark, the newest first."""
+        """Restore the original values after every mark, from the newest mark to the oldest."""
         for mark in reversed(self.marks):
             mark.undo()

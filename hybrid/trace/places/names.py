@@ -1,7 +1,7 @@
-"""Names: what a function's code, and the code nested in it, refers to by name.
+"""Collect the names that a function's code refers to, nested code included.
 
-They are read off the instructions themselves: ``dis`` takes twenty times as long, for it also says
-where each instruction comes from and what its argument looks like.
+The names are read off the instructions themselves: ``dis`` takes twenty times as long, for it also
+says where each instruction comes from and what its argument looks like.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ Place = tuple[Any, ...]  # of code: where it is written, which conversion does n
 
 
 class Names(NamedTuple):  # of which there are many
-    """What a function's code, and the code nested in it, refers to by name."""
+    """The names that code loads, assigns and imports, and its attribute names."""
 
     loaded: frozenset[str]  # global names
     assigned: frozenset[str]  # those, and variables of enclosing functions, that are set
@@ -60,7 +60,7 @@ class Names(NamedTuple):  # of which there are many
 
 @functools.lru_cache(maxsize=4096)
 def place_in(code: types.CodeType) -> Place:
-    """Where ``code`` is written."""
+    """Return the (file, line, ...) key of where ``code`` is written."""
     place = (code.co_filename, code.co_firstlineno, code.co_name)
     if code.co_name != "<lambda>":
         return place
@@ -72,7 +72,7 @@ def place_in(code: types.CodeType) -> Place:
 
 @functools.lru_cache(maxsize=4096)
 def names_in(code: types.CodeType, hosted: frozenset[Place] = frozenset()) -> Names:
-    """The names in ``code`` and the code nested in it, but for that at the places ``hosted``."""
+    """Return the Names of ``code`` and the code nested in it, except for the ``hosted`` places."""
     loaded: set[str] = set()
     assigned: set[str] = set()
     bound: set[str] = set()  # variables: an attribute or a global may have the same name
@@ -121,12 +121,12 @@ def names_in(code: types.CodeType, hosted: frozenset[Place] = frozenset()) -> Na
 
 
 def _is_name(text: str) -> bool:
-    """Whether ``text`` may be the name of an attribute: parts of containers are called "0", "1"."""
+    """Return whether ``text`` can be an attribute name (parts of containers are digits)."""
     return text.isidentifier() or text.isalnum()
 
 
 def instructions(code: bytes) -> Iterator[tuple[int, int]]:
-    """Each instruction and its argument."""
+    """Yield the opcode and the argument of each instruction."""
     high = 0
     for op, low in zip(code[::2], code[1::2], strict=True):
         if op == _EXTENDED:
@@ -137,7 +137,7 @@ def instructions(code: bytes) -> Iterator[tuple[int, int]]:
 
 
 def _extended(ops: bytes, arguments: bytes, at: int) -> int:
-    """The argument of the instruction at ``at``, with what stands before it."""
+    """Return the argument of the instruction at ``at``, including its EXTENDED_ARG prefixes."""
     argument, shift = arguments[at], 8
     while at > 0 and ops[at - 1] == _EXTENDED:
         at -= 1
@@ -147,7 +147,7 @@ def _extended(ops: bytes, arguments: bytes, at: int) -> int:
 
 
 def _cells(code: types.CodeType) -> tuple[str, ...]:
-    """The names that the arguments of instructions on cells are indices of."""
+    """Return the variable names that the arguments of cell instructions index."""
     cells = code.co_cellvars + code.co_freevars
     if sys.version_info < (3, 11):
         return cells

@@ -1,7 +1,7 @@
-"""Objects of the author's classes that a plan can make: they are what their attributes are.
+"""Create objects of the author's classes from their attributes, without calling ``__init__``.
 
-Where paths meet that have bound different ones, and at the head of a loop that binds a new one, an
-object of the same class takes their place, made without a call of ``__init__``.
+Where two paths that have bound different objects meet, and at the head of a loop that binds a new
+one, such an object of the same class takes their place.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NEVER = (
 
 
 def is_plain(value: Any) -> bool:
-    """Whether ``value`` is an object of a class of the author's with nothing but attributes."""
+    """Return whether ``value`` is an object of the author's that its attributes describe fully."""
     kind = type(value)
     if kind.__module__ == "builtins" or isinstance(value, _NEVER) or not user_object(value):
         return False
@@ -40,36 +40,36 @@ def is_plain(value: Any) -> bool:
 
 
 def an_attribute(value: Any) -> str:
-    """The name of one that an object of the author's has, for advice."""
+    """Return the name of some attribute of ``value``, for advice in messages."""
     return next(iter(attributes(value)), "name")
 
 
 def is_authors(kind: type) -> bool:
-    """Whether ``kind`` is a class of the author's, or one that only holds attributes."""
+    """Return whether ``kind`` is a class of the author's, or SimpleNamespace."""
     return kind is types.SimpleNamespace or not is_library_class(kind)
 
 
 def blank(kind: type) -> Any:
-    """A new object of the class ``kind``, without attributes."""
+    """Return a new object of class ``kind`` without attributes."""
     if issubclass(kind, types.SimpleNamespace):
         return kind.__new__(kind)
     return object.__new__(kind)
 
 
 def empty(kind: type) -> Any:
-    """A new list or dict, or a new object of another class without attributes."""
+    """Return a new list or dict, or a new object of class ``kind`` without attributes."""
     return kind() if kind in CONTAINERS else blank(kind)
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """The attributes of ``value`` itself, in order."""
+    """Return the attributes of ``value`` itself, in order."""
     own = [*getattr(value, "__dict__", ())]
     names = [*own, *sorted(attributes_of(value) - set(own))]
     return {name: read_place(value, name) for name in names}
 
 
 def filled(value: Any, found: Any) -> Any:
-    """``value``, which has got ``found`` for its attributes, or for what it holds."""
+    """Add the items or attributes ``found`` to ``value``, and return it."""
     if isinstance(value, list):
         value += found
         return value

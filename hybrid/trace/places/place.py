@@ -1,4 +1,4 @@
-"""Places: what Python code can write to besides its own variables: read, written, and named.
+"""Places: read, write and name the attributes, variables and containers that Python code can write.
 
 A place is an attribute, the content of a list, dict, set or deque, or a global name.  No code of
 the author's runs.
@@ -26,18 +26,18 @@ _STORED = (types.MemberDescriptorType, types.GetSetDescriptorType)
 
 
 def key_of(owner: Any, name: str) -> Key:
-    """The key of an attribute, or of a container's content; a global is one of its namespace."""
+    """Return the key (id of the owner, name) of a place; a global is one of its namespace."""
     return id(vars(owner) if isinstance(owner, types.ModuleType) else owner), name
 
 
 class DequeContent(tuple):
-    """What a deque holds: unlike a list it does not become one of unknown length."""
+    """The items of a deque: unlike a list these never become a list of unknown length."""
 
     __slots__ = ()
 
 
 def read_place(owner: Any, name: str) -> Any:
-    """What is at a place now; of a container, a copy (a list, if it is a deque)."""
+    """Return the value of a place; of a container a copy (a DequeContent, if it is a deque)."""
     if name == CONTENT:
         if isinstance(owner, dict):
             kind = OrderedDict if isinstance(owner, OrderedDict) else dict
@@ -49,12 +49,12 @@ def read_place(owner: Any, name: str) -> Any:
 
 
 def is_own(owner: Any, name: str) -> bool:
-    """Whether ``owner`` itself has a place, or has it not at all."""
+    """Return whether a place is stored on ``owner`` itself, or nowhere."""
     return name == CONTENT or type(owner) is dict or _attribute(owner, name)[1]
 
 
 def _attribute(owner: Any, name: str) -> tuple[Any, bool]:
-    """(the attribute past any hooks or MISSING, whether it is not that of the class)."""
+    """Return (value of the attribute or MISSING, whether it is not the class's), past any hooks."""
     own = getattr(owner, "__dict__", {})
     if name in own:
         return own[name], True
@@ -72,7 +72,7 @@ def _attribute(owner: Any, name: str) -> tuple[Any, bool]:
 
 
 def attributes_of(owner: Any) -> set[str]:
-    """The names of what ``owner`` itself has."""
+    """Return the names of the attributes stored on ``owner`` itself."""
     names = set(getattr(owner, "__dict__", ()))
     for base in type(owner).__mro__:
         names.update(n for n, m in vars(base).items() if isinstance(m, types.MemberDescriptorType))
@@ -81,7 +81,7 @@ def attributes_of(owner: Any) -> set[str]:
 
 
 def write_place(owner: Any, name: str, value: Any) -> None:
-    """Put ``value`` at a place, past any hooks."""
+    """Store ``value`` at a place, past any hooks; MISSING deletes."""
     if name == CONTENT:
         refill(owner, value)
     elif type(owner) is dict:
@@ -94,7 +94,7 @@ def write_place(owner: Any, name: str, value: Any) -> None:
 
 
 def refill(container: Any, content: Any) -> None:
-    """Let ``container`` hold what ``content`` does."""
+    """Replace the content of ``container`` by ``content``."""
     if isinstance(container, (list, bytearray)):
         container[:] = content
     elif isinstance(container, deque) and (uncounted := unknown_length_in(content)) is not None:
@@ -110,7 +110,7 @@ def refill(container: Any, content: Any) -> None:
 
 
 def put_attributes(owner: Any, content: dict[str, Any]) -> None:
-    """Let ``owner`` itself hold ``content``, and nothing else."""
+    """Replace all the attributes of ``owner`` itself by ``content``."""
     now = dict(vars(owner))
     for name in now.keys() | content.keys():
         value = content.get(name, MISSING)
@@ -119,7 +119,7 @@ def put_attributes(owner: Any, content: dict[str, Any]) -> None:
 
 
 def put_attribute(owner: Any, name: str, value: Any) -> None:
-    """Store ``value`` on ``owner`` itself as it was (MISSING: take it away), past any hooks."""
+    """Store ``value`` on ``owner`` itself (MISSING: delete it), past any hooks."""
     if is_described(type(owner), name):
         own = vars(owner)
         own[name] = value
@@ -140,20 +140,20 @@ def put_attribute(owner: Any, name: str, value: Any) -> None:
 
 
 def is_hooked(owner: Any, name: str) -> bool:
-    """Whether an assignment to the attribute would run the author's code once more."""
+    """Return whether an assignment to the attribute would run the author's code."""
     setter = type(owner).__setattr__
     hooked = isinstance(setter, types.FunctionType) and not of_package(setter.__code__)
     return hooked or is_described(type(owner), name)
 
 
 def is_described(kind: type, name: str) -> bool:
-    """Whether a descriptor would be asked to set an attribute, past which it is in __dict__."""
+    """Return whether a data descriptor of the class intercepts writes to the attribute."""
     member = next((vars(base)[name] for base in kind.__mro__ if name in vars(base)), None)
     return hasattr(type(member), "__set__") and not isinstance(member, _STORED)
 
 
 def same_items(a: Any, b: Any) -> bool:
-    """Whether two containers hold the very same objects, in the same order if they have one."""
+    """Return whether two containers hold the same objects, in the same order if they have one."""
     if type(a) is not type(b):
         return False
     if isinstance(a, (list, DequeContent)):
@@ -164,7 +164,7 @@ def same_items(a: Any, b: Any) -> bool:
 
 
 def label_of(owner: Any, name: str) -> str:
-    """What messages call a place."""
+    """Return the name of a place for messages."""
     if name == CONTENT:
         return f"a {type(owner).__name__}"
     if type(owner) is dict:
@@ -175,7 +175,7 @@ def label_of(owner: Any, name: str) -> str:
 
 
 def reachable(roots: Iterable[Any], variables: Container[int] = ()) -> dict[int, Any]:
-    """The containers and objects that can be got to from ``roots``, by their ids.
+    """Return the containers and objects that can be reached from ``roots``, by their ids.
 
     By the id of the dict that holds the attributes of an object it is that object.  What is in the
     cells with the ids ``variables`` does not count.
@@ -217,7 +217,7 @@ def reachable(roots: Iterable[Any], variables: Container[int] = ()) -> dict[int,
 
 
 class UnknownLengthItems:
-    """Stands in a list for as many items as only the run knows."""
+    """Base of the object that stands in a list for items whose number only a run knows."""
 
     __slots__ = ()
 
@@ -225,13 +225,13 @@ class UnknownLengthItems:
 
 
 def unknown_length_in(items: Iterable[Any]) -> UnknownLengthItems | None:
-    """The first among ``items``."""
+    """Return the first UnknownLengthItems among ``items``; None if there is none."""
     return next((item for item in items if isinstance(item, UnknownLengthItems)), None)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DivergedContent:
-    """Stands in a container for all it holds, which two paths have left unlike."""
+    """Stands in a container for a content that two paths have left different; raises if used."""
 
     error: CaptureError
 
@@ -240,14 +240,14 @@ class DivergedContent:
 
 
 def refuse_diverged(container: Any) -> None:
-    """Raise what is to be said of a container that two paths have left unlike."""
+    """Raise the error of a container whose content two paths have left different."""
     for item in container:
         if type(item) is DivergedContent:
             raise item.error
 
 
 def diverged_content(owner: Any, error: CaptureError) -> DivergedContent:
-    """What stands for the content of a container, once somebody looks."""
+    """Return a DivergedContent that raises ``error``, registered with the tracer ``owner``."""
     made = DivergedContent(error)
     owner.indefinite_values.append(made)
     return made

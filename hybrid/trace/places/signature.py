@@ -14,13 +14,13 @@ _BY_VALUE = (bool, int, str, bytes, type(None), type(...))
 
 
 def lifted(leaves: list[Any]) -> list[Any]:
-    """``leaves`` with NumPy arrays as Tensors."""
+    """Return ``leaves`` with NumPy arrays converted to Tensors."""
     interpreter = current()
     return [interpreter.lift(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
 
 
 def key_of(leaf: Any) -> Hashable:
-    """What of ``leaf`` a capture depends on."""
+    """Return the part of ``leaf`` that a capture depends on, as a hashable key."""
     if isinstance(leaf, Tensor):
         return (leaf.type, leaf.record is not None)
     kind = type(leaf)
@@ -38,7 +38,7 @@ def key_of(leaf: Any) -> Hashable:
 
 
 def aliases(leaves: Sequence[Any]) -> tuple[int, ...] | None:
-    """For each leaf the position where that very tensor came first; None when all differ."""
+    """Return for each leaf the first position of the same tensor; None if all are different."""
     tensors = [id(leaf) for leaf in leaves if isinstance(leaf, Tensor)]
     if len(set(tensors)) == len(tensors):
         return None
@@ -47,7 +47,7 @@ def aliases(leaves: Sequence[Any]) -> tuple[int, ...] | None:
 
 
 def describe_leaf(leaf: Any) -> str:
-    """``leaf`` as ``plans`` prints it."""
+    """Return ``leaf`` as the text that ``plans`` prints."""
     if isinstance(leaf, Tensor):
         return str(leaf.type)
     by_value = (*_BY_VALUE, float, complex, slice, range)
@@ -55,17 +55,17 @@ def describe_leaf(leaf: Any) -> str:
 
 
 def is_number(leaf: Any) -> bool:
-    """Whether ``leaf`` is a Python number that can be an input of a plan."""
+    """Return whether ``leaf`` is a Python number that can be an input of a plan."""
     return type(leaf) is float or (type(leaf) is int and -(2**63) <= leaf < 2**63)
 
 
 def key_of_kind(leaf: Any) -> Hashable:
-    """``key_of(leaf)``, but for numbers their type alone."""
+    """Return ``key_of(leaf)``, but for numbers their type alone."""
     return (type(leaf), "any") if is_number(leaf) else key_of(leaf)
 
 
 def plain(args: Sequence[Any]) -> bool:
-    """Whether ``args`` are different tensors, none with a gradient history."""
+    """Return whether ``args`` are different tensors without a gradient history."""
     for t in args:
         if t.__class__ is not Tensor or t.record is not None:
             return False

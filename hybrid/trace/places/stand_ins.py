@@ -1,4 +1,4 @@
-"""Stand-ins: a list, dict or object that is another one on each of the paths that lead here.
+"""Track objects made by a merge of two paths, each of which stands for another object.
 
 ::
 
@@ -24,7 +24,7 @@ from hybrid.trace.places.place import reachable
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StandIn:
-    """``made`` is one of ``places``, as the run will tell at ``at``."""
+    """An object ``made`` that stands for one of ``places``, chosen by the run at line ``at``."""
 
     made: Any
     places: tuple[Any, ...]
@@ -39,11 +39,11 @@ class StandIns:
     written: set[int] = field(default_factory=set)  # ids of those that were
 
     def add(self, made: Any, places: Sequence[Any], at: Location | None) -> None:
-        """Note that ``made`` stands for each of ``places``."""
+        """Note that ``made`` stands for one of ``places``."""
         self.made[id(made)] = StandIn(made, tuple(places), at)
 
     def will_write(self, owner: Any, is_known: Callable[[Any], bool]) -> None:
-        """``owner`` is about to change; what ``is_known`` is always seen."""
+        """Raise if a write to ``owner`` would be visible in an object that only the run chooses."""
         if not self.made:
             return
         mine = self._places(owner)
@@ -63,7 +63,7 @@ class StandIns:
             del self.made[id(owner)]  # nobody else can see what it stands for
 
     def refuse_identity(self, left: Any, right: Any) -> None:
-        """Refuse to tell whether two objects are one where the run decides that."""
+        """Raise if the identity of two objects depends on the run."""
         if left is right or not (id(left) in self.made or id(right) in self.made):
             return
         if self._places(left).keys() & self._places(right).keys():
@@ -76,7 +76,7 @@ class StandIns:
             )
 
     def _places(self, value: Any) -> dict[int, Any]:
-        """What ``value`` may be, by their ids."""
+        """Return the objects that ``value`` may be, by their ids."""
         found: dict[int, Any] = {}
         stack = [value]
         while stack:

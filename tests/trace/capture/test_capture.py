@@ -55,7 +55,7 @@ def test_in_place_operators_write_the_argument() -> None:
     assert x.tolist() == [7.0, 1.0, 1.0]
 
 
-def test_tensor_attributes_are_slots() -> None:
+def test_tensor_attributes_are_places() -> None:
     class Counter:
         def __init__(self) -> None:
             self.count = hy.zeros(())
