@@ -12,6 +12,7 @@ from hybrid.ir import Builder
 from hybrid.ops.matrix.matmul_variants import is_summed, matmul_sum, pays
 from hybrid.plan import make_plan
 from tests.helpers import same
+from tests.ops.altered_kernels import alter_kernels
 
 SIZES = [  # products, and their rows, depth and columns
     (1, 2, 1, 2),
@@ -108,19 +109,6 @@ def test_what_does_not_fit_is_refused() -> None:
     )
 
 
-class Emit:
-    """A lowering that asks the kernel for something else than the op does."""
-
-    def __init__(self, emit, change):
-        self.emit, self.change = emit, change
-
-    def __getattr__(self, name):
-        return getattr(self.emit, name)
-
-    def kernel(self, name, inputs, outputs, attrs=()):
-        self.emit.kernel(name, *self.change(list(inputs), list(outputs)), attrs)
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -136,10 +124,7 @@ class Emit:
     ],
 )
 def test_the_kernel_refuses_what_does_not_fit(monkeypatch, change, message) -> None:
-    rule = matmul_sum.lowering_rule
-    monkeypatch.setattr(
-        matmul_sum, "lowering_rule", lambda emit, *a, **k: rule(Emit(emit, change), *a, **k)
-    )
+    alter_kernels(monkeypatch, matmul_sum, lambda i, o, a: (*change(i, o), a))
     builder = Builder("sum")
     shapes = (2, 3), (4, 2, 5), (4, 5, 3)
     params = [builder.param(tensor_type(float32, shape)) for shape in shapes]

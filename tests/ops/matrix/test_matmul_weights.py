@@ -9,6 +9,7 @@ from hybrid.errors import NativeError, ShapeError
 from hybrid.ir import Builder
 from hybrid.ops.matrix.matmul_weights import is_prepared, matmul_prepare, matmul_prepared, pays
 from hybrid.plan import make_plan
+from tests.ops.altered_kernels import alter_kernels
 
 SIZES = [  # of the left matrix, and columns of the right one
     ((2, 1), 2),
@@ -81,19 +82,6 @@ def test_what_does_not_fit_is_refused() -> None:
     assert str(caught.value).startswith("f32[1,4] is not what is prepared of f32[4,4]")
 
 
-class Emit:
-    """A lowering that asks the kernel for something else than the op does."""
-
-    def __init__(self, emit, change):
-        self.emit, self.change = emit, change
-
-    def __getattr__(self, name):
-        return getattr(self.emit, name)
-
-    def kernel(self, name, inputs, outputs, attrs=()):
-        self.emit.kernel(name, *self.change(list(inputs), list(outputs), list(attrs)))
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -103,10 +91,7 @@ class Emit:
     ],
 )
 def test_the_kernel_that_prepares_refuses_what_does_not_fit(monkeypatch, change, message) -> None:
-    rule = matmul_prepare.lowering_rule
-    monkeypatch.setattr(
-        matmul_prepare, "lowering_rule", lambda emit, *a, **k: rule(Emit(emit, change), *a, **k)
-    )
+    alter_kernels(monkeypatch, matmul_prepare, change)
     builder = Builder("prepare")
     made = builder.apply(matmul_prepare, [builder.param(tensor_type(float32, (4, 8)))], {"rows": 4})
     with pytest.raises(NativeError, match=message):
@@ -126,10 +111,7 @@ def test_the_kernel_that_prepares_refuses_what_does_not_fit(monkeypatch, change,
     ],
 )  # fmt: skip
 def test_the_kernel_that_multiplies_refuses_what_does_not_fit(monkeypatch, change, message) -> None:
-    rule = matmul_prepared.lowering_rule
-    monkeypatch.setattr(
-        matmul_prepared, "lowering_rule", lambda emit, *a, **k: rule(Emit(emit, change), *a, **k)
-    )
+    alter_kernels(monkeypatch, matmul_prepared, change)
     builder = Builder("multiply")
     params = [builder.param(tensor_type(float32, shape)) for shape in ((4, 4), (4, 8), (256,))]
     made = builder.apply(matmul_prepared, params)

@@ -4,7 +4,6 @@ from importlib import import_module
 
 import numpy as np
 import pytest
-from tests.ops.spatial.test_convolution_prepared import Emit
 
 import hybrid as hy
 from hybrid.core.types import float32, float64, tensor_type
@@ -20,6 +19,7 @@ from hybrid.ops.spatial.convolution_blocks import (
 )
 from hybrid.ops.spatial.windows import window_counts
 from hybrid.plan import make_plan
+from tests.ops.altered_kernels import alter_kernels
 
 module = import_module("hybrid.ops.spatial.convolution_blocks")
 
@@ -191,16 +191,13 @@ def test_what_is_prepared_has_to_fit():
 
 def refused(monkeypatch, op, change, *shapes, **attrs):
     """What the kernel says of ``op`` when ``change`` is made to its attributes."""
-    rule = op.lowering_rule
 
-    def changed(given):
+    def changed(inputs, outputs, attrs):
         for at, value in change.items():
-            given[at] = value
-        return given
+            attrs[at] = value
+        return inputs, outputs, attrs
 
-    monkeypatch.setattr(
-        op, "lowering_rule", lambda emit, *a, **k: rule(Emit(emit, changed), *a, **k)
-    )
+    alter_kernels(monkeypatch, op, changed)
     builder = Builder("refused")
     params = [builder.param(tensor_type(float32, shape)) for shape in shapes]
     made = builder.apply(op, params, attrs)
@@ -281,21 +278,13 @@ def test_special_items_stay_in_their_groups():
         assert np.isnan(want).any() and np.isfinite(want).any()
 
 
-class Swapped(Emit):
-    """A lowering that gives the kernel other operands than the op does."""
-
-    def kernel(self, name, inputs, outputs, attrs):
-        inputs, outputs = self.change(list(inputs), list(outputs))
-        self.emit.kernel(name, inputs, outputs, attrs)
-
-
 def reshaped(at, shape):
     """The change of input (or, from 3 on, output) ``at`` to ``shape``."""
 
-    def change(inputs, outputs):
+    def change(inputs, outputs, attrs):
         views = inputs if at < 3 else outputs
         views[at % 3] = views[at % 3].reshape(shape)
-        return inputs, outputs
+        return inputs, outputs, attrs
 
     return change
 
@@ -316,10 +305,7 @@ def reshaped(at, shape):
     ],
 )
 def test_the_kernel_refuses_operands_that_do_not_fit(monkeypatch, change, message):
-    rule = conv_blocked.lowering_rule
-    monkeypatch.setattr(
-        conv_blocked, "lowering_rule", lambda emit, *a, **k: rule(Swapped(emit, change), *a, **k)
-    )
+    alter_kernels(monkeypatch, conv_blocked, change)
     builder = Builder("refused")
     shapes = ((1, 1, 12, 12, 16), (32, 16, 3, 3), (16 * 528,))
     params = [builder.param(tensor_type(float32, shape)) for shape in shapes]
@@ -328,11 +314,8 @@ def test_the_kernel_refuses_operands_that_do_not_fit(monkeypatch, change, messag
 
 
 def test_the_kernel_refuses_planes_where_it_reads_blocks(monkeypatch):
-    rule = conv_blocked.lowering_rule
     change = reshaped(0, (1, 16, 12, 12))
-    monkeypatch.setattr(
-        conv_blocked, "lowering_rule", lambda emit, *a, **k: rule(Swapped(emit, change), *a, **k)
-    )
+    alter_kernels(monkeypatch, conv_blocked, change)
     builder = Builder("refused")
     shapes = ((1, 1, 12, 12, 16), (32, 16, 3, 3), (16 * 528,))
     params = [builder.param(tensor_type(float32, shape)) for shape in shapes]

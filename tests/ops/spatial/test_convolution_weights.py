@@ -11,6 +11,7 @@ from hybrid.ops.spatial.convolution import conv
 from hybrid.ops.spatial.convolution_weights import conv_prepare, conv_prepared, is_prepared
 from hybrid.ops.spatial.windows import window_counts
 from hybrid.plan import make_plan
+from tests.ops.altered_kernels import alter_kernels
 
 # batch, channels, groups, results of a group, x, kernel, stride, padding, dilation
 SHAPES = {
@@ -94,19 +95,6 @@ def test_what_is_prepared_has_to_fit():
         )
 
 
-class Emit:
-    """A lowering that asks the kernel for something else than the op does."""
-
-    def __init__(self, emit, change):
-        self.emit, self.change = emit, change
-
-    def __getattr__(self, name):
-        return getattr(self.emit, name)
-
-    def kernel(self, name, inputs, outputs, attrs):
-        self.emit.kernel(name, inputs, outputs, self.change(list(attrs)))
-
-
 @pytest.mark.parametrize(
     ("at", "value", "message"),
     [
@@ -122,15 +110,11 @@ class Emit:
     ],
 )
 def test_the_kernel_refuses_attributes_that_do_not_fit(monkeypatch, at, value, message):
-    rule = conv_prepare.lowering_rule
-
-    def changed(attrs):
+    def changed(inputs, outputs, attrs):
         attrs[at] = value
-        return attrs
+        return inputs, outputs, attrs
 
-    monkeypatch.setattr(
-        conv_prepare, "lowering_rule", lambda emit, *a, **k: rule(Emit(emit, changed), *a, **k)
-    )
+    alter_kernels(monkeypatch, conv_prepare, changed)
     channels = 2 if at == 9 and value == 6 else 16
     w = tensor_type(float32, (6, channels, 3, 3) if channels == 16 else (6, channels, 1, 1))
     kernel = w.shape[2:]
