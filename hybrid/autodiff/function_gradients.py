@@ -211,7 +211,7 @@ def detached(tree: Any, roots: Sequence[AnyRecord]) -> Any:
 
     def cut(leaf: Any) -> Any:
         has_history = isinstance(leaf, Tensor) and leaf.record is not None
-        return leaf.detach() if has_history and not leads_beyond(leaf.record, own) else leaf
+        return leaf.detach() if has_history and not leads_beyond([leaf.record], own) else leaf
 
     return tree_map(cut, tree)
 

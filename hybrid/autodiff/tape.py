@@ -14,6 +14,7 @@ import numpy as np
 from hybrid import ops
 from hybrid.autodiff.arrivals import Arrivals
 from hybrid.autodiff.cotangent_sums import Sums
+from hybrid.autodiff.flow import control_sources
 from hybrid.autodiff.presence import (
     Ct,
     OptionalCt,
@@ -48,6 +49,7 @@ from hybrid.ir.record import (
     recording,
 )
 from hybrid.memory import native
+from hybrid.ops.flow.control import CONTROL
 from hybrid.ops.index.items import OF_LISTS
 
 LARGE = 1 << 22  # bytes
@@ -97,21 +99,57 @@ def _spent() -> GradientError:
     )
 
 
-def leads_beyond(record: AnyRecord, own: set[Node]) -> bool:
-    """Whether the history of ``record`` goes on past ``own`` variables, or to other ones."""
-    seen: set[Node] = set()
-    stack = [node_of(record)[0]]
+def leads_beyond(
+    records: Sequence[AnyRecord], own: set[Node], nodes: Collection[Node] | None = None
+) -> bool:
+    """Whether the history of ``records`` goes past ``own`` variables, or to other ones.
+
+    Of control flow in it those operands count from which gradients reach the results in question.
+    ``nodes`` are all of the history, where they are known already.
+    """
+    if nodes is None:
+        nodes = _ancestors(records)
+    if not any(_is_beyond(node, own) for node in nodes):
+        return False
+    if not any(type(node) is Record and node.op in CONTROL for node in nodes):
+        return True
+    reached: dict[Node, set[int]] = {}  # and which results of it
+    for node, index in map(node_of, records):
+        reached.setdefault(node, set()).add(index)
+    for node in sorted(nodes, key=lambda node: node.sequence, reverse=True):
+        if node not in reached:
+            continue
+        if _is_beyond(node, own):
+            return True
+        for parent, index in map(node_of, _sources(node, reached[node])):
+            reached.setdefault(parent, set()).add(index)
+    return False
+
+
+def _is_beyond(node: Node, own: set[Node]) -> bool:
+    """Whether it is another variable, or one of ``own`` that came from something."""
+    return bool(node.parents) if node in own else isinstance(node, Leaf)
+
+
+def _sources(node: Node, results: set[int]) -> list[AnyRecord]:
+    """The records of operands from which gradients reach these results."""
+    flags = [True] * len(node.parents)
+    if type(node) is Record and node.op in CONTROL and node.results is not None:
+        marked = [index in results for index in range(len(node.results))]
+        flags = control_sources(node.op, marked, node.attrs, node.attrs["regions"])
+    return [p for p, flag in zip(node.parents, flags, strict=True) if flag and p is not None]
+
+
+def _ancestors(records: Sequence[AnyRecord]) -> set[Node]:
+    """All nodes that ``records`` came from; unlike ``history`` also where a part has been used."""
+    found: set[Node] = set()
+    stack = [node_of(record)[0] for record in records]
     while stack:
         node = stack.pop()
-        if isinstance(node, Leaf):
-            if node not in own:
-                return True
-        elif node not in seen:
-            if node in own:
-                return True
-            seen.add(node)
+        if node not in found:
+            found.add(node)
             stack.extend(node_of(p)[0] for p in node.parents if p is not None)
-    return False
+    return found
 
 
 def descendants(nodes: Sequence[Node], targets: set[Node]) -> set[Node]:
@@ -140,10 +178,7 @@ def cotangents(
     if differentiable is None:
         differentiable = is_recording() and (
             any(ct.record is not None for _, ct in seeds)
-            or any(
-                (isinstance(node, Leaf) and node not in wanted) or (node in wanted and node.parents)
-                for node in nodes
-            )
+            or leads_beyond([record for record, _ in seeds], wanted, nodes)
         )
     ends = [node_of(record)[0] for record, _ in seeds]
     with recording(differentiable), current().going_back(ends, nodes):

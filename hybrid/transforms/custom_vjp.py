@@ -12,6 +12,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hybrid.autodiff.flow import flows_of
 from hybrid.core.dataclass import dataclass
 from hybrid.core.tree import LEAF, Structure, describe, flatten, unflatten
 from hybrid.core.types import TensorType
@@ -31,7 +32,6 @@ from hybrid.ops.flow.call_nodes import custom_call
 from hybrid.ops.support.operand_checks import plural
 from hybrid.trace.gradients.checkpoint import outside_of
 from hybrid.trace.places.frames import roots_of
-from hybrid.trace.regions.flow import flows_of
 from hybrid.trace.regions.region import Region
 from hybrid.trace.regions.tracer import Tracer
 from hybrid.transforms import custom_call as custom_call_rules

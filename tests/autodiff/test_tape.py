@@ -39,9 +39,9 @@ def test_descendants_and_what_leads_beyond() -> None:
     nodes = history([result.record])
     found = descendants(nodes, {middle.record})
     assert found == {middle.record, result.record}
-    assert leads_beyond(result.record, {a.record})
-    assert not leads_beyond(result.record, {a.record, b.record})
-    assert leads_beyond(result.record, {middle.record, b.record})  # middle came from somewhere
+    assert leads_beyond([result.record], {a.record})
+    assert not leads_beyond([result.record], {a.record, b.record})
+    assert leads_beyond([result.record], {middle.record, b.record})  # middle came from somewhere
 
 
 def test_cotangents_of_values_on_the_way() -> None:

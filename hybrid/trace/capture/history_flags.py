@@ -16,6 +16,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Sequence
 
+from hybrid.autodiff.flow import control_flows
 from hybrid.autodiff.presence import OptionalCt, disjoined, flag, nothing
 from hybrid.autodiff.record_values import type_of
 from hybrid.autodiff.tape import history, pulled_back
@@ -23,7 +24,6 @@ from hybrid.eager.tensor import Tensor
 from hybrid.ir.record import AnyRecord, Leaf, Record, node_of, recording
 from hybrid.ops.flow.control import CONTROL
 from hybrid.trace.regions.build import live
-from hybrid.trace.regions.flow import control_flows
 from hybrid.trace.regions.tracer import Tracer
 
 

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hybrid import ops
+from hybrid.autodiff.flow import control_flows
 from hybrid.autodiff.presence import Ct, OptionalCt, flag, neutral, nothing, optional_ct, plain
 from hybrid.autodiff.tape import pushed_forward
 from hybrid.core.types import TensorType
@@ -31,7 +32,6 @@ from hybrid.trace.gradients.region_vjp import (
     values_of,
 )
 from hybrid.trace.regions.build import computing, remembered
-from hybrid.trace.regions.flow import control_flows
 
 
 class _RegionTangents:

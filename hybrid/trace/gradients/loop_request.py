@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from hybrid.autodiff.flow import control_flows
 from hybrid.autodiff.tape import history
 from hybrid.core.dataclass import dataclass
 from hybrid.core.types import TensorType
@@ -12,7 +13,6 @@ from hybrid.ir import Graph, Value
 from hybrid.ir.record import Leaf
 from hybrid.ops.flow.control import for_
 from hybrid.trace.gradients.region_vjp import CotangentKind, Tape
-from hybrid.trace.regions.flow import control_flows
 
 Key = tuple[str, int]
 # A carried value is another value in the iterations where a flag holds, all as positions of

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from hybrid.autodiff.flow import control_flows
 from hybrid.core.dataclass import dataclass, field, replace
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, Location
@@ -14,7 +15,6 @@ from hybrid.ir.record import recording
 from hybrid.ops.flow.control import cond
 from hybrid.trace.places.journal import LoggedPlace
 from hybrid.trace.places.place import CONTENT, DivergedContent, Key, diverged_content, same_items
-from hybrid.trace.regions.flow import control_flows
 from hybrid.trace.regions.merge import DIVERGED, Build, Merge, Side
 from hybrid.trace.regions.region import Region
 from hybrid.trace.regions.ties import meet

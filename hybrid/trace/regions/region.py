@@ -13,6 +13,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 from hybrid import ops
+from hybrid.autodiff.flow import flows_of
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import ArgumentError
@@ -25,7 +26,6 @@ from hybrid.number.mixed_number import Mixed
 from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.places.journal import LoggedPlace
 from hybrid.trace.places.place import CONTENT, Key, reachable, read_place, write_place
-from hybrid.trace.regions.flow import flows_of
 from hybrid.trace.regions.tracer import Cell, Tracer, inside_leaf
 from hybrid.trace.values.optional import UNBOUND
 

@@ -60,3 +60,39 @@ def control_flows(
         if settled == rest[:n]:
             return [*[False] * skip, *settled, *found[n:]]
         rest[:n] = settled
+
+
+def control_sources(
+    op: Op, results: Sequence[bool], attrs: dict[str, Any], regions: Sequence[Graph]
+) -> list[bool]:
+    """The flags of operands of a control-flow node from which gradients reach the marked results.
+
+    On some path; the operand that decides is none of them.
+    """
+    if op.name == "cond":
+        found = zip(*(_sources_of(region, results) for region in regions), strict=True)
+        return [False, *map(any, found)]
+    n, skip = attrs["carried"], 1 if op.name == "while" else 0
+    wanted = list(results[skip:])
+    while True:  # until an iteration asks for no more than what comes behind it
+        found = _sources_of(regions[0], [*[False] * skip, *wanted])[1 - skip :]
+        settled = [a or b for a, b in zip(wanted[:n], found[:n], strict=True)]
+        if settled == wanted[:n]:
+            return [False, *settled, *found[n:]]
+        wanted[:n] = settled
+
+
+def _sources_of(graph: Graph, results: Sequence[bool]) -> list[bool]:
+    wanted = {value for value, flag in zip(graph.results, results, strict=True) if flag}
+    for node in reversed(graph.nodes):
+        reached = [value in wanted and value.type.floating for value in node.results]
+        if not any(reached):
+            continue
+        if node.op.record_of is not None:
+            wanted.add(node.operands[node.op.record_of])
+        elif node.op in CONTROL:
+            flags = control_sources(node.op, reached, node.attributes, node.regions)
+            wanted.update(v for v, flag in zip(node.operands, flags, strict=True) if flag)
+        elif node.op.differentiable or node.regions:
+            wanted.update(node.operands)
+    return [param in wanted and param.type.floating for param in graph.params]
