@@ -172,5 +172,9 @@ def test_what_is_noticed_and_what_survives(tmp_path: Path) -> None:
     equal = items[0]._replace(text="a <= b")
     assert mutations.tried(copy, equal, tests[0], "0", "") == ""
     assert copy.read("hybrid/small.py") == SMALL
+    always = "tests/test_always.py::test_always"
+    copy.write("tests/test_always.py", "def test_always():\n    assert 0\n")
+    assert mutations.tried(copy, equal, [always, *tests[0]], "0", "") == ""
+    assert copy.fail_anyway == {always}
     broken = items[0]._replace(text="pass")
     assert mutations.tried(copy, broken, ["tests/test_small.py"], "0", "") == "tests/test_small.py"
