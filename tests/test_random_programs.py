@@ -117,7 +117,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("programs")
 
 
-@settings(relaxed, max_examples=50, derandomize=True)
+@settings(relaxed, max_examples=20, derandomize=True)
 @given(program=programs())
 def test_random_programs(program: Program, folder: Path) -> None:
     check(program, folder)
@@ -136,13 +136,13 @@ def test_many_random_trainings(program: Program, folder: Path) -> None:
     check_training(program, folder)
 
 
-@settings(relaxed, max_examples=40, derandomize=True)
+@settings(relaxed, max_examples=20, derandomize=True)
 @given(program=programs())
 def test_random_derivatives(program: Program, folder: Path) -> None:
     check_derivative(program, folder)
 
 
-@settings(relaxed, max_examples=20, derandomize=True)
+@settings(relaxed, max_examples=10, derandomize=True)
 @given(program=programs())
 def test_random_programs_in_a_stream(program: Program, folder: Path) -> None:
     check_in_a_stream(program, folder)

@@ -43,6 +43,14 @@ def known_names(tree: ast.Module, module: str) -> dict[str, str]:
     return found
 
 
+def dotted(node: ast.expr) -> str:
+    """``a.b.c`` of a name and its attributes; of anything else nothing."""
+    if isinstance(node, ast.Attribute):
+        first = dotted(node.value)
+        return f"{first}.{node.attr}" if first else ""
+    return node.id if isinstance(node, ast.Name) else ""
+
+
 def faults(package: Path) -> Iterator[str]:
     """Calls of such records with arguments by position."""
     trees = {
@@ -59,7 +67,7 @@ def faults(package: Path) -> Iterator[str]:
         names = known_names(tree, name_of(path, package))
         for node in ast.walk(tree):
             if isinstance(node, ast.Call) and node.args:
-                first, dot, rest = ast.unparse(node.func).partition(".")
+                first, dot, rest = dotted(node.func).partition(".")
                 if f"{names.get(first, first)}{dot}{rest}" in records:
                     yield f"{at}:{node.lineno}: {first}{dot}{rest} by position"
 

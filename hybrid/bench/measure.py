@@ -7,6 +7,7 @@ for a while slows all ways alike and ratios stay true.  A sample is as many runs
 
 import gc
 import itertools
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ import numpy as np
 from hybrid.bench.registry import Way
 
 SAMPLE_SECONDS = 0.005
+ENOUGH_ROUNDS = 7  # where time is short
 
 
 @dataclass(frozen=True)
@@ -56,14 +58,21 @@ def measure(
     repeat: int,
     *,
     seconds: float = SAMPLE_SECONDS,
+    most_seconds: float = math.inf,
     advance: Callable[[], None] = lambda: None,
 ) -> dict[str, SampleTiming]:
-    """The timing of each way from ``repeat`` rounds; ``advance`` is called after every round."""
+    """The timing of each way from ``repeat`` rounds; ``advance`` is called after every round.
+
+    ``ENOUGH_ROUNDS`` do once they have taken ``most_seconds``.
+    """
     counts = {name: calibrate(way, seconds) for name, way in ways.items()}
     samples: dict[str, list[float]] = {name: [] for name in ways}
     order = list(ways)
     gc.collect()
-    for _ in range(repeat):
+    start = time.perf_counter()
+    for done in range(repeat):
+        if done >= ENOUGH_ROUNDS and time.perf_counter() - start > most_seconds:
+            break
         for name in order:
             samples[name].append(run_for(ways[name], counts[name]) / counts[name])
         order.reverse()

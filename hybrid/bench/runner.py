@@ -1,5 +1,6 @@
 """Runs a case: the first calls, the check, then the interleaved measurement."""
 
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -8,7 +9,8 @@ from hybrid.bench.measure import SAMPLE_SECONDS, SampleTiming, measure, run_for
 from hybrid.bench.registry import Case, Workload
 from hybrid.memory import native
 
-REPEAT = 25
+REPEAT = 25  # rounds of a case, fewer where they take more than
+CASE_SECONDS = 1.0
 
 
 @dataclass(frozen=True)
@@ -49,19 +51,21 @@ def threads_set_to(count: int | None) -> Iterator[int]:
 def run_case(
     workload: Workload,
     case: Case,
-    repeat: int,
+    repeat: int | None,
     *,
     seconds: float = SAMPLE_SECONDS,
     advance: Callable[[], None] = lambda: None,
 ) -> Result:
     """Measure ``case``; BenchError when its check finds something wrong.
 
-    ``advance`` is called once per round of measurement.
+    ``advance`` is called once per round of measurement: of ``repeat``, or where that is None of
+    ``REPEAT``, fewer where they would take much more than ``CASE_SECONDS``.
     """
+    rounds, most = (REPEAT, CASE_SECONDS) if repeat is None else (repeat, math.inf)
     with threads_set_to(case.threads) as threads:
         first = {name: run_for(way, 1) for name, way in case.ways.items()}
         facts = dict(case.check())
-        timings = measure(case.ways, repeat, seconds=seconds, advance=advance)
+        timings = measure(case.ways, rounds, seconds=seconds, most_seconds=most, advance=advance)
     base = next(iter(timings.values())).median
     lines = tuple(
         WayLine(

@@ -1,10 +1,11 @@
 """Measuring: rounds are interleaved, samples long enough, and the spread is what it says."""
 
 import time
+from itertools import count
 
 import pytest
 
-from hybrid.bench.measure import calibrate, measure, run_for, summary
+from hybrid.bench.measure import ENOUGH_ROUNDS, calibrate, measure, run_for, summary
 
 
 class Recorded:
@@ -25,6 +26,18 @@ def test_rounds_alternate() -> None:
     measure(ways, 3, seconds=1.0, advance=lambda: rounds.append(len(log)))
     assert [name for name, _ in log] == ["a", "b", "a", "b", "b", "a", "a", "b"]
     assert rounds == [4, 6, 8]
+
+
+def test_rounds_that_take_long_are_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = count()
+    monkeypatch.setattr("time.perf_counter", lambda: next(clock) * 1.0)
+    ways = {"a": Recorded("a", 1.0, [])}
+    samples = {
+        most: measure(ways, 25, seconds=1.0, most_seconds=most)["a"].samples
+        for most in (0.5, 10.5, 1e9)
+    }
+    assert samples == {0.5: ENOUGH_ROUNDS, 10.5: ENOUGH_ROUNDS + 10, 1e9: 25}
+    assert measure(ways, 3, seconds=1.0, most_seconds=0.5)["a"].samples == 3
 
 
 def test_each_way_gets_its_own_number_of_runs() -> None:

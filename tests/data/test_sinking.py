@@ -49,8 +49,9 @@ def training(walk, width):
 @pytest.mark.parametrize(
     ("width", "calls", "count"),
     [
-        (SMALL, 10, 100_000),
+        (SMALL, 10, 30_000),
         (LARGE, 10, 1_000),
+        pytest.param(SMALL, 10, 100_000, marks=pytest.mark.nightly),
         pytest.param(LARGE, 10, 100_000, marks=pytest.mark.nightly),
     ],
 )

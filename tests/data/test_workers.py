@@ -180,14 +180,14 @@ def test_stop_iteration_does_not_end_a_pass_unseen(options):
 def test_a_batch_that_does_not_come(kind, monkeypatch):
     monkeypatch.setattr("hybrid.data.workers.threads.PATIENCE", 0.1)
     monkeypatch.setattr("hybrid.data.workers.processes.PATIENCE", 0.1)
-    monkeypatch.setattr("tests.data.samples.FAULTS", {"hang": lambda: time.sleep(3)})
+    monkeypatch.setattr("tests.data.samples.FAULTS", {"hang": lambda: time.sleep(1)})
     start = time.monotonic()
-    loader = DataLoader(Faulty(0, "hang"), 4, workers=1, worker_kind=kind, timeout=0.5)
+    loader = DataLoader(Faulty(0, "hang"), 4, workers=1, worker_kind=kind, timeout=0.3)
     with pytest.raises(WorkerError) as caught:
         list(loader)
     name = "worker 0 (a thread)" if kind == "thread" else "worker 0 (process "
     text = str(caught.value)
-    assert text.startswith(f"no batch came within 0.5 seconds\nStill at work: {name}")
+    assert text.startswith(f"no batch came within 0.3 seconds\nStill at work: {name}")
     assert text.endswith("Fix: give a longer timeout, or find out what reading a sample waits for.")
     assert time.monotonic() - start < 5
     for thread in threading.enumerate():

@@ -198,7 +198,7 @@ def check(program: Callable[[], Program], line: Line, time: int, kind: type[Base
     return True
 
 
-STRIDES = {control: 111, training: 37, numbers: 37}
+STRIDES = {control: 222, training: 74, numbers: 74}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -18,6 +18,7 @@ from hybrid.errors import HybridError
 
 START = Path(__file__).with_name("start.py")
 TIMEOUT = 600.0  # seconds to wait for an answer
+LAST_WORDS = 5.0  # and for the end of a process that has closed its output
 # What answers consist of: see ``serve``.
 FIELDS: dict[str, dict[str, Callable[[Any], Any]]] = {
     "load": {"version": str, "workloads": tuple},
@@ -118,7 +119,7 @@ class Process:
     def _death(self) -> str:
         """How it ended, and its last words."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self.process.wait(5)
+            self.process.wait(LAST_WORDS)
         code = self.process.returncode
         how = "closed its output" if code is None else f"ended with code {code}"
         if code is not None and code < 0:

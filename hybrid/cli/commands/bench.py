@@ -50,7 +50,7 @@ Json = Annotated[Path | None, typer.Option("--json", help="also write everything
 def bench(context: typer.Context) -> None:
     """Measure runs of small workloads: `bench NAME` is `bench run NAME`; alone, all of them."""
     if context.invoked_subcommand is None:
-        run_and_show(list(workloads().values()), None, REPEAT, None)
+        run_and_show(list(workloads().values()), None, None, None)
 
 
 @app.command("list")
@@ -75,7 +75,13 @@ def run(
         list[str] | None, typer.Argument(help="workloads from `hybrid bench list`; default: all")
     ] = None,
     threads: Threads = None,
-    repeat: Repeat = REPEAT,
+    repeat: Annotated[
+        int | None,
+        typer.Option(
+            help="rounds of measurement; medians are over these; "
+            f"default: {REPEAT}, fewer where they take long"
+        ),
+    ] = None,
     json_path: Json = None,
 ) -> None:
     """Measure the workloads NAMES, with a choice of threads, rounds and output."""
@@ -174,7 +180,7 @@ def sweep_table(rows: list[SweepRow], add: SampleTiming) -> Table:
 
 
 def run_and_show(
-    chosen: list[Workload], threads: int | None, repeat: int, json_path: Path | None
+    chosen: list[Workload], threads: int | None, repeat: int | None, json_path: Path | None
 ) -> None:
     """Measure, print the table and write the file; a wrong result ends the program with code 1."""
     prepare(threads, repeat, json_path)
@@ -187,9 +193,9 @@ def run_and_show(
         write_json(json_path, document(results))
 
 
-def prepare(threads: int | None, repeat: int, json_path: Path | None) -> None:
+def prepare(threads: int | None, repeat: int | None, json_path: Path | None) -> None:
     """Check the options and set the number of threads."""
-    if repeat < 1:
+    if repeat is not None and repeat < 1:
         fail(f"--repeat {repeat}: at least one round is needed.")
     if json_path is not None:
         require_writable("--json", json_path)
@@ -200,7 +206,7 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
     path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
 
 
-def run_all(chosen: list[Workload], repeat: int) -> list[Result]:
+def run_all(chosen: list[Workload], repeat: int | None) -> list[Result]:
     """Build, check and measure, with a progress bar on stderr."""
     results = []
     with progress_bar() as progress:
@@ -208,7 +214,7 @@ def run_all(chosen: list[Workload], repeat: int) -> list[Result]:
         for workload in chosen:
             progress.update(total, description="workloads")
             for case in workload.build():
-                rounds = progress.add_task(f"{workload.name}: {case.label}", total=repeat)
+                rounds = progress.add_task(f"{workload.name}: {case.label}", total=repeat or REPEAT)
                 results.append(
                     run_case(workload, case, repeat, advance=partial(progress.advance, rounds))
                 )

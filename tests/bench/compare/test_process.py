@@ -83,7 +83,8 @@ def test_what_is_no_answer(fake: Fake, what: str) -> None:
     assert gone(process.process.pid)
 
 
-def test_one_that_closes_its_output_is_ended(fake: Fake) -> None:
+def test_one_that_closes_its_output_is_ended(fake: Fake, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hybrid.bench.compare.process.LAST_WORDS", 0.2)
     process = Process([fake(check="(os.close(1), time.sleep(50))")])
     with process, pytest.raises(PeerError, match=r"^it closed its output$"):
         process.ask("check")

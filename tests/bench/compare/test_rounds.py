@@ -44,7 +44,7 @@ class Impatient(Contender):
     """The others have as long as they need."""
 
     def start(self, threads: int, timeout: float) -> Process:
-        return super().start(threads, 5.0)
+        return super().start(threads, 3.0)
 
 
 def faulty(path: str, kind: type[Contender] = Contender) -> Contender:
@@ -71,7 +71,7 @@ FAULTS = {
         "failed", "it ended with code 4",
     ),
     "dies at the end": ({"memory": "os._exit(5)"}, "failed", "it ended with code 5"),
-    "hangs": ({"check": "time.sleep(50)"}, "timed out", "no answer after 5 s"),
+    "hangs": ({"check": "time.sleep(50)"}, "timed out", "no answer after 3 s"),
     "computes something else": (
         {"check": "{'first_call': 1, 'results': {'result': "
                   "{'shape': [8], 'values': [0.0] * 8, 'root mean square': 0.0}}}"},

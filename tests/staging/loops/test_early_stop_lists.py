@@ -21,7 +21,7 @@ def lengths_change(x):
 @table.runs(*STARTS, identity=ITEMS_APART)
 def memory_grows(x):
     xs = []
-    for _ in range(8):
+    for _ in range(6):
         xs.append(x)
         x = x + sum(xs) * 0.1
         if x > 5:
