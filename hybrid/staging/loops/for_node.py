@@ -18,6 +18,7 @@ from hybrid.ops.flow.control import COUNT, for_, while_
 from hybrid.ops.index.pick import pick
 from hybrid.staging.constructs.for_ import following
 from hybrid.staging.loops.carry import Carry
+from hybrid.staging.loops.item_writes import ItemWrites
 from hybrid.staging.loops.loop import StagedLoop
 from hybrid.staging.nodes.stop_branch import Unstopped
 from hybrid.staging.sessions.session import ONE_BY_ONE, unrolled
@@ -75,6 +76,7 @@ class Unrolled(StagedLoop):
         self.asks = False  # for the item, once the iteration has begun
         self.branch: Unstopped | None = None  # that the iteration is traced into
         self.continued = Continued()  # of the last iteration, for the next
+        self.writes = ItemWrites()
 
     def again(self, found: Mapping[str, Any]) -> bool:
         """Whether there is another pass."""
@@ -117,13 +119,18 @@ class Unrolled(StagedLoop):
                 raise Exhausted from None
             finally:
                 super().__enter__()
+                if self.branch is not None:
+                    self.writes.write(self.branch.path.region)
         return self._item
 
     def _made(self) -> Any:
         """What the author's code makes; a run does so whether or not the loop has been left."""
+        if self.branch is None:
+            return following(self.site, self.items)
         begin, before = len(self.parent.builder.nodes), self.parent.abort_effects.state(self.parent)
         try:
-            item = following(self.site, self.items)
+            with self.writes.apart(self.parent):
+                item = following(self.site, self.items)
         except StopIteration:
             self._refuse_effects(begin, before)
             raise
@@ -134,7 +141,7 @@ class Unrolled(StagedLoop):
         now = self.parent.abort_effects.state(self.parent)
         effects = [n.location for n in self.parent.builder.nodes[begin:] if not n.pure]
         written = len(now) != len(before) or any(map(operator.is_not, now, before))
-        if self.branch is not None and (effects or written):
+        if effects or written:
             raise CaptureError(
                 "what this loop goes over does more than to compute its next item",
                 at=effects[0] if effects else self.site.location,
@@ -151,8 +158,10 @@ class Unrolled(StagedLoop):
 
     def leave_branch(self, branch: Unstopped, found: Mapping[str, Any]) -> Mapping[str, Any]:
         self.continued = Continued()
+        self.writes.end()
         names = branch.leave(self.snapshot(found), branch.before, "without it", self.continued)
         self.branch = None
+        self.writes.settle()
         self.load(names)
         return names
 

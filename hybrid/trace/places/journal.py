@@ -8,6 +8,8 @@ What nobody announces is found by comparing (see differences.py).
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 from hybrid.core.dataclass import dataclass, field
@@ -142,12 +144,31 @@ class Journal:
         # The variables among them (of enclosing functions, and globals), with what these held.
         self.variables: dict[Key, tuple[Any, Any]] = {}
         self.marks: list[Mark] = []  # of the capture and its regions, as these began
+        self.watches: list[Mark] = []  # that get every place that is written meanwhile
 
     def mark(self) -> Mark:
         """Add a mark at the end of the log, and return it."""
         made = Mark()
         self.marks.append(made)
         return made
+
+    @contextmanager
+    def watched(self) -> Iterator[Mark]:
+        """Log the places that are written in the context, whoever made their owners."""
+        watch = Mark()
+        self.watches.append(watch)
+        try:
+            yield watch
+        finally:
+            self.watches.remove(watch)
+
+    def will_write(self, owner: Any, name: str) -> None:
+        """Tell all that watch: a place (with ANY all of an owner) is about to be written."""
+        for watch in self.watches:
+            if name == ANY:
+                watch.open(owner)
+            elif (id(owner), name) not in watch.places:
+                watch.add(LoggedPlace.as_is(owner, name))
 
     def announce(self, key: Key) -> None:
         """Note that the place of ``key`` is about to be written."""

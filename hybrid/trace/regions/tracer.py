@@ -390,11 +390,13 @@ class Tracer:
     def will_write_attribute(self, owner: Any, name: str) -> None:
         """``owner.name`` is about to be set or deleted."""
         self.journal.announce(key_of(owner, name))
+        self.journal.will_write(owner, name)
         self._will_write_on(owner)
 
     def will_write_attributes(self, owner: Any) -> None:
         """Any attributes of ``owner`` are about to be set or deleted."""
         self.journal.announce((id(owner), ANY))
+        self.journal.will_write(owner, ANY)
         self._will_write_on(owner)
 
     def _will_write_on(self, owner: Any) -> None:
@@ -404,6 +406,7 @@ class Tracer:
     def will_write_container(self, container: Any) -> None:
         """What ``container`` holds is about to change."""
         self.journal.announce((id(container), CONTENT))
+        self.journal.will_write(container, CONTENT)
         self.stand_ins.will_write(container, self.is_known)
 
     def will_read_container(self, container: Any) -> None:
@@ -414,10 +417,12 @@ class Tracer:
     def will_write_cell(self, cell: Any) -> None:
         """A variable of an enclosing function is about to be set."""
         self.journal.announce_variable(cell, "cell_contents")
+        self.journal.will_write(cell, "cell_contents")
 
     def will_write_global(self, namespace: dict, name: str) -> None:
         """A global name is about to be set."""
         self.journal.announce_variable(namespace, name)
+        self.journal.will_write(namespace, name)
 
     # Rows of what a loop has stacked ----------------------------------------------------------
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 import hybrid as hy
@@ -41,6 +43,198 @@ def a_generator(x):
             break
         total = total + w
     return total
+
+
+def stored(st, values):
+    for st.last in values:
+        st.total = st.total + st.last
+        yield st.last
+
+
+@table.runs(*CALLS)
+def a_generator_whose_loop_sets_an_attribute(x):
+    st = SimpleNamespace(last=x, total=x * 0)
+    total = x
+    for w in stored(st, [x, x * 2, x * 4]):
+        if hy.sum(w) > 3:
+            break
+        total = total + w
+    return total, st.last, st.total
+
+
+@table.runs(*CALLS)
+def a_generator_whose_loop_sets_an_item(x):
+    kept = {"last": x}
+
+    def values():
+        for kept["last"] in (x, x * 2, x * 4):
+            yield kept["last"] + 1
+
+    total = x
+    for w in values():
+        if hy.sum(w) > 3:
+            break
+        total = total + w
+    return total, kept
+
+
+@table.runs(*CALLS)
+def a_generator_that_counts(x):
+    st = SimpleNamespace(count=0)
+
+    def values():
+        for k in range(3):
+            st.count += 1
+            yield x * k
+        st.count += 10
+
+    for w in values():
+        if hy.sum(w) > 1:
+            break
+    return x * st.count, st.count
+
+
+@table.runs(*CALLS)
+def a_generator_that_sets_a_variable(x):
+    count, last = 0, x
+
+    def values():
+        nonlocal count, last
+        for k in range(3):
+            count, last = count + 1, x * k
+            yield last
+
+    for w in values():
+        if hy.sum(w) > 1:
+            break
+    return x * count, last, count
+
+
+@table.runs(*CALLS)
+def a_generator_that_appends(x):
+    kept = []
+
+    def values():
+        for k in range(3):
+            kept.append(x * k)
+            yield kept[-1] + len(kept)
+
+    total = x
+    for w in values():
+        if hy.sum(w) > 4:
+            break
+        total = total + w
+    return total, sum(kept), len(kept)
+
+
+@table.runs(*CALLS)
+def a_generator_and_the_loop_write_in_turn(x):
+    st = SimpleNamespace(v=x)
+
+    def values():
+        for _ in range(3):
+            st.v = st.v * 2
+            yield st.v
+
+    total = x
+    for w in values():
+        if hy.sum(w) > 5:
+            break
+        st.v = st.v + 1
+        total = total + w
+    return total, st.v
+
+
+@table.runs(*CALLS)
+def a_generator_and_the_loop_write_on_some_paths(x):
+    st = SimpleNamespace(v=x)
+
+    def values():
+        for _ in range(3):
+            st.v = st.v * 2
+            yield st.v
+
+    total = x
+    for w in values():
+        if hy.sum(w) > 5:
+            break
+        if hy.sum(w) > 2:
+            st.v = st.v + 1
+        total = total + w
+    return total, st.v
+
+
+@table.runs(*CALLS)
+def a_generator_that_writes_once(x):
+    st = SimpleNamespace(v=x)
+
+    def values():
+        yield x
+        st.v = x * 5
+        yield x * 2
+        yield x * 3
+
+    for w in values():
+        if hy.sum(w) > 1.5:
+            break
+        x = x + w
+    return x, st.v
+
+
+@table.runs(*CALLS)
+def a_generator_within_another(x):
+    st = SimpleNamespace(inner=0, outer=x)
+
+    def inner():
+        for k in range(4):
+            st.inner += 1
+            yield x * k
+
+    def outer():
+        for w in inner():
+            st.outer = st.outer + w
+            yield w + 1
+
+    for w in outer():
+        if hy.sum(w) > 3:
+            break
+    return st.outer, x * st.inner
+
+
+@table.runs(*CALLS)
+def loops_in_a_loop(x):
+    st = SimpleNamespace(v=x)
+
+    def values(scale):
+        for k in range(2):
+            st.v = st.v + scale
+            yield st.v * k
+
+    total = x
+    for scale in (1.0, 2.0):
+        for w in values(scale):
+            if hy.sum(w) > 2:
+                break
+            total = total + w
+    return total, st.v
+
+
+@table.runs(*CALLS)
+def an_iterator_is_asked_afterwards(x):
+    items = Doubles(x)
+    for w in items:
+        if hy.sum(w) > 13:
+            break
+    return items.v, x * items.count
+
+
+@table.runs(*CALLS)
+def items_are_numbered(x):
+    items, at = Doubles(x), 0
+    for at, w in enumerate(items):  # noqa: B007  asked for behind the loop
+        if hy.sum(w) > 13:
+            break
+    return items.v + at, items.count
 
 
 @table.runs(*CALLS)
