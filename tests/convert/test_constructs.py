@@ -82,6 +82,21 @@ def test_many_early_returns(returns: int) -> None:
         assert converted(x) == function(x)
 
 
+def test_early_returns_nest_up_to_some_levels() -> None:
+    """What follows one runs within a guard, which graphs like; beyond, guards follow each other."""
+
+    def levels(returns: int) -> int:
+        lines = ["def program(x):"]
+        for number in range(returns):
+            lines += [f"    if x == {number}:", f"        if x > {number - 1}:"]
+            lines += ["            return x", "        x = x - 1"]
+        text = converted_source(compiled("\n".join([*lines, "    return x", ""])))
+        return max(len(line) - len(line.lstrip()) for line in text.splitlines()) // 4
+
+    found = [levels(returns) for returns in (2, 4, 6, 20, 60)]
+    assert found[0] < found[1] < found[2] <= found[3] == found[4]
+
+
 @pytest.mark.parametrize("depth", [3, 9, 15])
 def test_deep_nests(depth: int) -> None:
     lines = ["def program(x):", "    n = 0"]

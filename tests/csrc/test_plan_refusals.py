@@ -64,6 +64,19 @@ def momentum() -> Spec:
     return spec
 
 
+def another(operand: int, dtype: int, wanted: int) -> str:
+    return f"operand {operand} has dtype {dtype} where the kernel takes {wanted}"
+
+
+def dropout() -> Spec:
+    """A kernel of three operands, each of a dtype and a size that it has to have."""
+    spec, x, state = Spec(), np.ones(8, np.float32), np.zeros(2, np.int64)
+    slots = [spec.external(array.nbytes) for array in (x, state, x)]
+    inputs = [(slots[0], x), (slots[1], state)]
+    spec.step(inputs, [(slots[2], x)], find("dropout", "float32"), attrs=[0.5])
+    return spec
+
+
 # What is broken -> (the spec, the change, the text).
 BROKEN: dict[str, tuple[Callable[[], Spec], Callable[[Spec], None], str]] = {
     # the tables
@@ -430,6 +443,32 @@ BROKEN: dict[str, tuple[Callable[[], Spec], Callable[[Spec], None], str]] = {
         with_post_ops,
         change("operands", 3, slot=0, strides=[64, 16, 4]),
         "step 0: output 0 overlaps operand 3",
+    ),
+    # what a kernel has to have
+    "dropout of integers": (
+        dropout,
+        change("operands", 0, dtype=lib.HYB_I32),
+        f"step 0: dropout f32: {another(0, lib.HYB_I32, lib.HYB_F32)}",
+    ),
+    "dropout with another state": (
+        dropout,
+        change("operands", 1, dtype=lib.HYB_F64),
+        f"step 0: dropout f32: {another(1, lib.HYB_F64, lib.HYB_I64)}",
+    ),
+    "dropout with a short state": (
+        dropout,
+        change("operands", 1, shape=[1]),
+        "step 0: dropout f32: axis 0 of operand 1 has size 1 where the others say 2",
+    ),
+    "dropout into integers": (
+        dropout,
+        change("operands", 2, dtype=lib.HYB_I32),
+        f"step 0: dropout f32: {another(2, lib.HYB_I32, lib.HYB_F32)}",
+    ),
+    "dropout into less": (
+        dropout,
+        change("operands", 2, shape=[7]),
+        "step 0: dropout f32: axis 0 of operand 2 has size 7 where the others say 8",
     ),
 }
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
+from tests.csrc.specs import Spec, find, run
 from tests.helpers import same
 
 RANDOM = np.random.default_rng(11)
@@ -84,6 +85,18 @@ def test_a_stack_is_its_products(m: int, k: int, n: int) -> None:
     if m > 1:  # a single row of its own is summed in the order of a matrix times a vector
         for i in range(6):
             assert same(hy.asarray(a[i]) @ hy.asarray(b[i]), stack[i])
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("stack", "m", "n"), [(1, 7, 9), (3, 4, 5), (6, 1, 70)])
+def test_sums_of_nothing_are_zeros(stack: int, m: int, n: int, dtype: str) -> None:
+    """Whatever the memory of the result held before."""
+    a, b, c = (np.full((stack, *shape), np.nan, dtype) for shape in ((m, 0), (0, n), (m, n)))
+    spec = Spec()
+    slots = [spec.external(array.nbytes) for array in (a, b, c)]
+    spec.step(list(zip(slots[:2], (a, b), strict=True)), [(slots[2], c)], find("matmul", dtype))
+    run(spec.create(), a, b, c)
+    assert (c == 0).all()
 
 
 def test_infinities_stay_where_they_are() -> None:
