@@ -242,7 +242,7 @@ REASONS = (
     Reason(UnsettledPlace, "others may have changed a place", LIMIT, _claim, anew=False),
     Reason(RewrittenContainer, "it writes containers", LIMIT, _take_as_inputs),
 )
-_WITHIN_A_TRIAL = tuple(reason for reason in REASONS if not reason.anew)
+_WITHIN_A_TRIAL = tuple(reason for reason in REASONS if reason.error is not RewrittenContainer)
 
 
 def recaptured(

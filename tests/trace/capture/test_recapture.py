@@ -222,3 +222,19 @@ def test_an_error_of_the_function_ends_it() -> None:
         hy.hybridize(fails)(X)
     assert table["sum"] is not before  # as in eager code
     assert table["sum"].tolist() == X.tolist()
+
+
+def test_what_a_later_call_would_ask_for_is_no_surprise() -> None:
+    """A capture tells whether each call writes another value; that one may begin again, too."""
+    state = types.SimpleNamespace(i=0)
+
+    def turned(x, k):
+        a, b = x, hy.astype(x, hy.float32)
+        for _ in range(3):
+            a, b = b, a
+        state.i = k
+        return a
+
+    x = hy.asarray(0.25)
+    assert hy.hybridize(turned)(x, 3).tolist() == x.tolist()
+    assert state.i == 3
