@@ -1,6 +1,8 @@
 """Gradient flow analysis: which values of a graph gradients reach, by its ops and regions.
 
-On some paths or, asked so, whatever path a run takes.
+Forwards (``flows_of``, ``control_flows``): which results gradients reach from given operands, on
+some path or, asked so, whatever path a run takes.  Backwards (``control_sources``): from which
+operands they reach given results, on some path.
 """
 
 from __future__ import annotations
@@ -83,6 +85,7 @@ def control_sources(
 
 
 def _sources_of(graph: Graph, results: Sequence[bool]) -> list[bool]:
+    """The flags of parameters from which gradients reach the marked results of ``graph``."""
     wanted = {value for value, flag in zip(graph.results, results, strict=True) if flag}
     for node in reversed(graph.nodes):
         reached = [value in wanted and value.type.floating for value in node.results]

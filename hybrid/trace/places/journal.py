@@ -185,6 +185,7 @@ class Journal:
         """Note that a variable of an enclosing function, or a global, is about to be written."""
         key = id(owner), name
         self.announce(key)
+        self.will_write(owner, name)
         if key not in self.variables:
             self.variables[key] = owner, read_place(owner, name)
 

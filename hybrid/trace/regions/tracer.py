@@ -390,16 +390,15 @@ class Tracer:
     def will_write_attribute(self, owner: Any, name: str) -> None:
         """``owner.name`` is about to be set or deleted."""
         self.journal.announce(key_of(owner, name))
-        self.journal.will_write(owner, name)
-        self._will_write_on(owner)
+        self._will_write_on(owner, name)
 
     def will_write_attributes(self, owner: Any) -> None:
         """Any attributes of ``owner`` are about to be set or deleted."""
         self.journal.announce((id(owner), ANY))
-        self.journal.will_write(owner, ANY)
-        self._will_write_on(owner)
+        self._will_write_on(owner, ANY)
 
-    def _will_write_on(self, owner: Any) -> None:
+    def _will_write_on(self, owner: Any, name: str) -> None:
+        self.journal.will_write(owner, name)
         self.stand_ins.will_write(owner, self.is_known)
         self.journal.announce_owner(owner)
 
@@ -417,12 +416,10 @@ class Tracer:
     def will_write_cell(self, cell: Any) -> None:
         """A variable of an enclosing function is about to be set."""
         self.journal.announce_variable(cell, "cell_contents")
-        self.journal.will_write(cell, "cell_contents")
 
     def will_write_global(self, namespace: dict, name: str) -> None:
         """A global name is about to be set."""
         self.journal.announce_variable(namespace, name)
-        self.journal.will_write(namespace, name)
 
     # Rows of what a loop has stacked ----------------------------------------------------------
 

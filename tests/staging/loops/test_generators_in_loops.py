@@ -127,17 +127,18 @@ def a_generator_that_appends(x):
     return total, sum(kept), len(kept)
 
 
+def doubling(st):
+    for _ in range(3):
+        st.v = st.v * 2
+        yield st.v
+
+
 @table.runs(*CALLS)
 def a_generator_and_the_loop_write_in_turn(x):
     st = SimpleNamespace(v=x)
 
-    def values():
-        for _ in range(3):
-            st.v = st.v * 2
-            yield st.v
-
     total = x
-    for w in values():
+    for w in doubling(st):
         if hy.sum(w) > 5:
             break
         st.v = st.v + 1
@@ -149,13 +150,8 @@ def a_generator_and_the_loop_write_in_turn(x):
 def a_generator_and_the_loop_write_on_some_paths(x):
     st = SimpleNamespace(v=x)
 
-    def values():
-        for _ in range(3):
-            st.v = st.v * 2
-            yield st.v
-
     total = x
-    for w in values():
+    for w in doubling(st):
         if hy.sum(w) > 5:
             break
         if hy.sum(w) > 2:

@@ -5,7 +5,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from itertools import product
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 
 import hybrid as hy
 from tests.fuzz.comparison import changeable_in, firsts, tensors_in
+from tests.helpers import part_of, parts
 from tests.staging.harness import f32
 
 
@@ -276,25 +276,20 @@ def observed(function: Callable[..., Any], s: float, alias: bool, grad: bool) ->
     return [*found, [t.tolist() for t in every]]
 
 
-def in_turn() -> list[Any]:
-    """Every program with and without aliases and gradients: two of the four each time."""
-    rows = []
-    for number, program in enumerate(PROGRAMS):
-        for alias, grad in product([False, True], [False, True]):
-            ways = ["aliased" if alias else "apart", "gradients" if grad else "plain"]
-            name = "-".join([program.__name__, *ways])
-            marks = [pytest.mark.nightly] * ((number + alias + grad) % 2)
-            rows.append(pytest.param(program, alias, grad, id=name, marks=marks))
-    return rows
+# Whether the arguments are one tensor, and whether gradients are asked for.
+WAYS = [(False, False), (False, True), (True, True), (True, False)]
 
 
-@pytest.mark.parametrize(("program", "alias", "grad"), in_turn())
-def test_same_objects(program: Callable[..., Any], alias: bool, grad: bool) -> None:
-    fast = hy.hybridize(program)
-    for s in (1.5, -1.0, 0.5, 1.5, -1.0):
-        expected = observed(program, s, alias, grad)
-        assert observed(fast, s, alias, grad) == expected, s
-        assert observed(fast.submit, s, alias, grad) == expected, f"{s}, queued"
+@pytest.mark.parametrize("part", parts(2))
+@pytest.mark.parametrize("number", range(len(PROGRAMS)), ids=lambda n: PROGRAMS[n].__name__)
+def test_same_objects(number: int, part: int) -> None:
+    for alias, grad in part_of(WAYS, part, 2, turn=number):
+        fast = hy.hybridize(PROGRAMS[number])
+        for s in (1.5, -1.0, 0.5, 1.5, -1.0):
+            expected = observed(PROGRAMS[number], s, alias, grad)
+            where = f"{s}, {alias=}, {grad=}"
+            assert observed(fast, s, alias, grad) == expected, where
+            assert observed(fast.submit, s, alias, grad) == expected, f"{where}, queued"
 
 
 # Errors that end the capture --------------------------------------------------------------------
