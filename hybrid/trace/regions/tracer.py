@@ -247,7 +247,9 @@ class Tracer:
         key = id(leaf), "grad"
         place = self.places[key]
         is_new = leaf.sequence > self.began  # of a variable that the capture has made
-        if self.parent is not None or place.reads > 1 or place.written or is_new:
+        # A branch or loop may have written what was there, and leave no trace: None over None.
+        written = self.journal.covers(key)
+        if self.parent is not None or place.reads > 1 or written or is_new:
             return value
         marked = self.apply(get_op("reshape"), (value,), {"shape": value.shape})
         self.firsts[key] = marked.content

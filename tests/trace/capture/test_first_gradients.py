@@ -231,3 +231,55 @@ def test_gradients_of_every_dtype(dtype, captures) -> None:
         told.append(value_bits(w.grad))
     assert told[0] == told[1]
     assert len(captures) == 1
+
+
+def none_in_a_loop(w, x):
+    for _ in range(3):
+        w.grad = None
+        x = x * 1
+    hy.sum(w * x).backward()
+    return x * 2
+
+
+def none_on_both_paths(w, x):
+    if hy.sum(x) > 0:
+        w.grad = None
+    else:
+        w.grad = None
+    hy.sum(w * x).backward()
+    return x * 2
+
+
+def none_in_some_iterations(w, x):
+    n = hy.sum(x)
+    while n > 0:
+        w.grad = None
+        n = n - 1
+    hy.sum(w * x).backward()
+    return x * 2
+
+
+def none_on_one_path(w, x):
+    if hy.sum(x) > 0:
+        w.grad = None
+    hy.sum(w * x).backward()
+    return x * 2
+
+
+@pytest.mark.parametrize(
+    "step", [none_in_a_loop, none_on_both_paths, none_in_some_iterations, none_on_one_path]
+)
+def test_gradients_that_control_flow_clears(step):
+    """At the first call ``None`` is written over ``None``: that counts as well."""
+
+    def gradients(hybridized):
+        w = hy.ones(3)
+        w.requires_grad = True
+        function = hy.hybridize(lambda x: step(w, x)) if hybridized else lambda x: step(w, x)
+        found = []
+        for row in ([0.5, -1.0, 2.0], [-0.5, 0.25, -2.0], [3.0, -2.0, 0.0], [1.0, 1.0, 1.0]):
+            function(hy.asarray(row))
+            found.append(w.grad.tolist())
+        return found
+
+    assert gradients(True) == gradients(False)
