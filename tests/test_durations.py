@@ -72,16 +72,36 @@ def test_what_takes_long_is_found_unless_it_is_listed(
 ) -> None:
     listed, kept = tmp_path / "slow_tests.txt", tmp_path / "seconds.csv"
     monkeypatch.setattr(durations, "LIST", listed)
+    monkeypatch.setattr(durations, "seconds_alone", lambda tests: dict.fromkeys(tests, 3.05))
     listed.write_text("# why\n\na.py::test_a: it is: so\na.py::test_b: so\nb.py::test: so\n")
     kept.write_text(
         '9.5,a.py::test_a[1]\n3.1,"a.py::test_c[x, y]"\n0.2,a.py::test_b\n3.0,c.py::d\n'
     )
     assert durations.main(kept) == 1
     assert capsys.readouterr().out == (
-        "a.py::test_c[x, y] takes 3.1 s of 3\n"
+        "run again, alone: a.py::test_c[x, y]\nrun again, alone: a.py::test_c[x, y]\n"
+        "a.py::test_c[x, y] takes 3.0 s of 3\n"
         "a.py::test_b is listed and takes 0.2 s\n"
         "b.py::test is listed and was not run\n"
         "4 tests, 16 s of processor time, 2 over 3 s\n"
     )
     listed.write_text("a.py::test_a: so\na.py::test_c: so\n")
     assert durations.main(kept) == 0
+
+
+def test_one_that_took_long_is_run_again_alone(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """The tests of this file take less than three seconds, whatever an earlier run says."""
+    monkeypatch.chdir(durations.LIST.parents[2])
+    kept, test = tmp_path / "seconds.csv", "tests/test_durations.py::" + (
+        test_tests_that_may_take_long_are_tests_and_have_a_reason.__name__
+    )
+    kept.write_text(f"9.5,{test}\n")
+    listed = tmp_path / "slow_tests.txt"
+    listed.write_text("")
+    monkeypatch.setattr(durations, "LIST", listed)
+    assert durations.main(kept) == 0
+    first, last = capsys.readouterr().out.splitlines()
+    assert first == f"run again, alone: {test}"
+    assert last.startswith("1 tests, 0 s") and last.endswith("0 over 3 s")

@@ -164,7 +164,7 @@ for make in (function, train, gradient):
         call.clear()
         for p in net.parameters():
             p.grad = None
-        signal.setitimer(signal.ITIMER_REAL, 2.0)
+        signal.setitimer(signal.ITIMER_REAL, 0.4)
         try:
             result = call(X)
             if make is gradient:
