@@ -94,8 +94,10 @@ def test_one_that_took_long_is_run_again_alone(
 ) -> None:
     """The tests of this file take less than three seconds, whatever an earlier run says."""
     monkeypatch.chdir(durations.LIST.parents[2])
-    kept, test = tmp_path / "seconds.csv", "tests/test_durations.py::" + (
-        test_tests_that_may_take_long_are_tests_and_have_a_reason.__name__
+    kept, test = (
+        tmp_path / "seconds.csv",
+        "tests/test_durations.py::"
+        + (test_tests_that_may_take_long_are_tests_and_have_a_reason.__name__),
     )
     kept.write_text(f"9.5,{test}\n")
     listed = tmp_path / "slow_tests.txt"
