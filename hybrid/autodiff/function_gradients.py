@@ -13,7 +13,7 @@ from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from hybrid.ir.interpreter import current
-from hybrid.ir.record import AnyRecord, Leaf, keeping_operands, recording
+from hybrid.ir.record import AnyRecord, keeping_operands, recording
 
 
 def no_grad() -> recording:
@@ -46,10 +46,9 @@ def variables_of(leaves: Sequence[Any], what: str) -> tuple[list[Tensor], list[A
                 fix="convert it with astype",
             )
         with recording(True):
-            fresh = ops.identity(tensor) if tensor.record is not None else tensor.detach()
-        if fresh.record is None:
-            fresh.record = Leaf(fresh.type)
-        made.append(fresh)
+            fresh = None if tensor.record is None else ops.identity(tensor)
+        is_new = fresh is None or fresh.record is None
+        made.append(current().variable(tensor) if is_new else fresh)
     return made, [t.record for t in made]
 
 

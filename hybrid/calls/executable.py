@@ -133,8 +133,7 @@ class Planned:
         """The results of a run, by the current interpreter, node by node."""
         capture = self.capture
         tensors = [source.fetch(leaves) for source in capture.sources]
-        recorded = None if capture.gradient is None else capture.gradient.recorded
-        results = replay(capture.graph, tensors, recorded)
+        results = replay(capture.graph, tensors, capture.recorded)
         for source, output in capture.writes:
             if source in capture.lasting:
                 results[output].record = tensors[source].record
@@ -247,13 +246,13 @@ class _CallOp:
             if variables[i].record is None:
                 variables[i].record = Leaf(variables[i].type)
             variables[i].record = variables[gradient.inputs[first]].record
-        graph = self.planned.capture.graph
+        graph, recorded = self.planned.capture.graph, self.planned.capture.recorded
         with recording(True):
             if current().traces:
-                results = replay(graph, variables, gradient.recorded)
+                results = replay(graph, variables, recorded)
                 outputs = [results[i] for i in gradient.outputs]
             else:
-                outputs = followed(graph, variables, gradient.recorded, gradient.outputs)
+                outputs = followed(graph, variables, recorded, gradient.outputs)
         targets = [variables[i].record for i in gradient.inputs]
         seeds = list(zip(targets, pull.arrived, strict=True))
         seeds += [(t.record, ct) for t, ct in zip(outputs, pull.cts, strict=True)]

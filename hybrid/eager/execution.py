@@ -34,7 +34,7 @@ from hybrid.errors import ArgumentTypeError, RangeError, ShapeError, SharingErro
 from hybrid.ir import Graph, Op, Value
 from hybrid.ir.interpreter import set_bottom
 from hybrid.ir.op import results_of
-from hybrid.ir.record import Record, record_call, set_record, with_regions
+from hybrid.ir.record import Leaf, Record, record_call, set_record, with_regions
 from hybrid.memory import native
 from hybrid.memory.bfloat16 import holds_bfloat16, memory_dtype, to_bfloat16
 from hybrid.ops.support.operand_checks import is_traced_number
@@ -60,6 +60,13 @@ def array_of(tensor: Tensor) -> np.ndarray:
     """A view of the values of an eager tensor; of bfloat16 numbers it is one of their bits."""
     memory = native.view(tensor.content, tensor.nbytes)
     return np.frombuffer(memory, memory_dtype(tensor.dtype)).reshape(tensor.shape)
+
+
+def variable(value: Tensor) -> Tensor:
+    """A tensor of ``value``, which has no history, that gradients are taken by."""
+    made = value.detach()
+    made.record = Leaf(made.type)
+    return made
 
 
 class Eager:
@@ -166,6 +173,8 @@ class Eager:
 
     def going_back(self, ends: Sequence[Any], nodes: Sequence[Any]) -> AbstractContextManager:
         return nullcontext()
+
+    variable = staticmethod(variable)
 
     def assign(self, cell: Tensor, value: Tensor) -> None:
         cell.content = value.content

@@ -52,6 +52,9 @@ class Interpreter(Protocol):
     def will_host(self, function: Any) -> None:
         """``function`` is about to be handed to ``py_call``, for a plan to call."""
 
+    def variable(self, value: Any) -> Any:
+        """A tensor of ``value``, which has no history, that gradients are taken by."""
+
     def assign(self, cell: Any, value: Any) -> None:
         """Put ``value`` into ``cell``."""
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from hybrid.core.types import DType
 from hybrid.eager.batched_value import Lane
-from hybrid.eager.execution import as_tensor, prepare
+from hybrid.eager.execution import as_tensor, prepare, variable
 from hybrid.eager.tensor import Tensor, make_tensor, refuse_leaked
 from hybrid.errors import ArgumentError, author_location
 from hybrid.ir import Op
@@ -110,6 +110,8 @@ class Batcher:
 
     def will_host(self, function: Any) -> None:
         """Nothing is captured."""
+
+    variable = staticmethod(variable)
 
     def assign(self, cell: Tensor, value: Tensor) -> None:
         value = self.traced(value)

@@ -38,10 +38,16 @@ def leaving_finally(x: Any) -> Any:
     return x
 
 
+def message_that_binds(x: Any) -> Any:
+    assert x.sum() > 0, (text := "negative")  # noqa: RUF018
+    return x, text
+
+
 LINES = {
     guard: (3, "case (n,) if x.sum() > 0:"),
     walrus: (1, "return hy.abs((x > 0) and (y := x) + y)"),
     condition: (1, "return {y for y in (x, -x) if y.sum() > 0}"),
+    message_that_binds: (1, 'assert x.sum() > 0, (text := "negative")  # noqa: RUF018'),
     leaving_finally: (5, "if x.sum() > 0:"),
 }
 

@@ -497,8 +497,7 @@ def _fail(
     except BaseException as error:
         put = taken(error)
         if put is not None and not isinstance(error, OF_CAPTURE):
-            recorded = None if capture.gradient is None else capture.gradient.recorded
-            put(tensors, leaves, given, capture.graph, recorded)
+            put(tensors, leaves, given, capture.graph, capture.recorded)
         raise
 
 

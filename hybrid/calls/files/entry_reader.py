@@ -170,7 +170,8 @@ class _Reader:
             place_writes=[self.place_write(*row) for row in entry["place_writes"]],
             guards=guards,
             requires=requires,
-            gradient=None if gradient is None else self.gradient(gradient, sources, graph()),
+            gradient=None if gradient is None else self.gradient(gradient, sources),
+            recorded=None if gradient is None else self.recorded(gradient, graph()),
             lasting=frozenset([self.index(i, sources) for i in entry["lasting"]]),
             place_reads=[self.place_read(*row) for row in entry["place_reads"]],
             argument_aliases=[(self.argument(i), self.place(*place)) for i, place in entry["same"]],
@@ -326,9 +327,13 @@ class _Reader:
             return "constant", at(self.found.objects, what)
         raise Malformed(f"a leaf is a {kind}")
 
-    def gradient(self, row: dict[str, Any], sources: Sequence[Source], forward: Graph) -> Gradient:
-        """Return the Gradient of a row, for a call whose graph is ``forward``."""
-        values: list[Value] = list(values_in(forward))
+    def recorded(self, row: dict[str, Any], graph: Graph) -> frozenset[Value]:
+        """Return the values of ``graph`` that are no constants to the gradient of a row."""
+        values: list[Value] = list(values_in(graph))
+        return frozenset([at(values, i) for i in row["recorded"]])
+
+    def gradient(self, row: dict[str, Any], sources: Sequence[Source]) -> Gradient:
+        """Return the Gradient of a row."""
         outputs = tuple(self.results(row["outputs"]))
         inputs = tuple([self.index(i, sources) for i in row["inputs"]])
         graph = self.graphs.graph(row["graph"])
@@ -355,7 +360,6 @@ class _Reader:
             inputs=inputs,
             uses=tuple([int(uses) for uses in row["uses"]]),
             backward=Backward(graph, tuple(residuals), reached, flags),
-            recorded=frozenset([at(values, i) for i in row["recorded"]]),
             history_aliases=tuple(same),
             presence_flags=there,
         )

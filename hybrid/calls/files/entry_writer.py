@@ -224,7 +224,7 @@ class _Writer:
             "residuals": backward.residuals,
             "reached": backward.reached,
             "flags": backward.flags,
-            "recorded": [i for i, value in enumerate(values) if value in gradient.recorded],
+            "recorded": [i for i, value in enumerate(values) if value in self.capture.recorded],
             "same": [[s.output, s.of, s.index, s.flag] for s in gradient.history_aliases],
             "there": list(gradient.presence_flags),
         }

@@ -187,7 +187,24 @@ def identity_view(x):
     return x
 
 
+@op
+def fresh_variable(x: TensorType) -> TensorType:
+    """``x``, as the value of a variable that a graph makes anew in each run."""
+    return x
+
+
+@fresh_variable.reference
+def fresh_variable_reference(x):
+    return x
+
+
+@fresh_variable.view
+def fresh_variable_view(x):
+    return x
+
+
 @linear(identity)
+@linear(fresh_variable)
 def identity_vjp(ct, _y, _x):
     return (ct,)
 
@@ -208,11 +225,12 @@ def stop_gradient_view(x):
     return x
 
 
-for _op in (identity, stop_gradient):
+for _op in (identity, fresh_variable, stop_gradient):
     _op.batch(leading(_op))
 
 
 @identity.samples
+@fresh_variable.samples
 @stop_gradient.samples
 def identity_samples(draw):
     for dtype in draw.all:

@@ -88,7 +88,7 @@ def _same_value(node: Node, facts: Facts) -> Value | None:
         case "floor" | "ceil" | "trunc" | "round", (x,) if _exact(x):
             return x
         # The same elements in the same order.
-        case "identity" | "stop_gradient", (x,):
+        case "identity" | "fresh_variable" | "stop_gradient", (x,):
             return x
         case "as_variable", (x, _):
             return x
@@ -161,7 +161,8 @@ def _merged(node: Node, facts: Facts, builder: Builder) -> tuple[Value, ...] | N
 _RULED = {
     "multiply", "divide", "subtract", "add", "floor_divide", "pow", "where", "maximum", "minimum",
     "logical_and", "logical_or", "logical_xor", "floor", "ceil", "trunc", "round", "identity",
-    "stop_gradient", "reshape", "broadcast_to", "cast", "permute_dims", *INVERSES,
+    "fresh_variable", "stop_gradient", "as_variable", "reshape", "broadcast_to", "cast",
+    "permute_dims", *INVERSES,
 }  # fmt: skip
 
 

@@ -49,6 +49,7 @@ class PendingWrites:
     writes: tuple[PlaceWrite, ...]  # their outputs are values, too
     objects: tuple[ObjectRecipe, ...]  # that these hold
     recorded: frozenset[int]  # values that gradients flow to
+    variables: frozenset[int]  # those of them that are variables made by the run
     carried: frozenset[int]  # those that they may flow to by iterations, if they flow at all
     # (value, whether it is a source, which of these or of the values before it, value that says so
     # or -1)
@@ -72,7 +73,7 @@ class PendingWrites:
         """Put the writes in force after a run of ``graph``, with the histories of their values."""
         flowing = self.recorded
         # Loops over data, which an interrupt ends where it may, are not gone through once more.
-        if not leaving.settles and any(t.record is not None for t in tensors):
+        if not leaving.settles and (recorded or any(t.record is not None for t in tensors)):
             flowing |= self.carried
         if flowing and is_recording():
             try:
@@ -99,6 +100,10 @@ class PendingWrites:
             for kind, what in part.recipe.places:
                 if kind == "given":
                     found[what] = Address(given, CONTENT, what).read()
+        for variable in [values[index] for index in self.variables]:
+            if type(variable.record) is not Leaf:  # made while nothing was recorded
+                variable.record = Leaf(variable.type)
+            variable.leaf = variable.record
         values = list(values)
         for index, is_source, which, there in self.aliases:
             if there < 0 or values[there].numpy():
@@ -184,6 +189,7 @@ class AbortEffects:
         index_of: dict[int, int] = {}
         recorded: set[int] = set()
         carried: set[int] = set()
+        variables: set[int] = set()
 
         def add(tensor: Tensor) -> int:
             index = index_of.get(id(tensor))
@@ -194,7 +200,10 @@ class AbortEffects:
                 keep.append(tensor)
                 record = here.record_of(tensor)
                 own = record is not None and record is getattr(tensor, "leaf", None)
-                if record is not None and not own:
+                made = own and type(tensor.content) is Value
+                if made:
+                    variables.add(index)
+                if record is not None and (made or not own):
                     recorded.add(index)
                 elif loops and inside.type.floating and not own:
                     carried.add(index)
@@ -256,6 +265,7 @@ class AbortEffects:
             writes=tuple(writes),
             objects=tuple(builder.objects),
             recorded=frozenset(recorded),
+            variables=frozenset(variables),
             carried=frozenset(carried),
             aliases=tuple(aliases),
         )

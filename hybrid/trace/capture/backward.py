@@ -93,7 +93,7 @@ def _derived(capture: Capture, request: BackwardRequest) -> Backward:
     for at, i in enumerate(gradient.inputs):
         places[i] = gradient.inputs[request.places[at]]
     leaves = leaves_at(graph, places)
-    tape = Tape(graph, leaves, gradient.recorded)
+    tape = Tape(graph, leaves, capture.recorded)
     cts = [tape.params_like(kind, "ct") for kind in request.cts]
     arrived = [tape.params_like(kind, "sum") for kind in request.arrived]
     targets = [leaves[i] for i in gradient.inputs]

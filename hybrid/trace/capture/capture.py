@@ -234,6 +234,7 @@ class _CaptureBuilder:
             guards=self.guards,
             requires=[cell.tensor.record is not None for cell in cells],
             gradient=gradient,
+            recorded=frozenset(tracer.recorded) or None,
             lasting=frozenset(lasting),
             place_reads=[
                 (Address(s.owner, s.name).seen_from(known), s.original) for s in places if s.read
@@ -419,13 +420,11 @@ class _CaptureBuilder:
         graph = Graph(f"{tracer.builder.name}_backward", params, back.nodes, tuple(results))
         backward = Backward(graph, tuple([places[v] for v in outside]), reached, tuple(flags))
         uses = uses_of(records, targets)
-        recorded = frozenset(tracer.recorded)
         return Gradient(
             outputs=tuple(live),
             inputs=inputs,
             uses=uses,
             backward=backward,
-            recorded=recorded,
             history_aliases=history_aliases,
             presence_flags=presence_flags,
         )

@@ -166,7 +166,6 @@ class Gradient:
     inputs: tuple[int, ...]  # sources whose records are the parents
     uses: tuple[int, ...]  # of each input: of how many terms its cotangent consists, at most
     backward: Backward  # when each output has a cotangent, and no input
-    recorded: frozenset[Value]  # values of the forward graph that are no constants to gradients
     history_aliases: tuple[HistoryAlias, ...]
     presence_flags: tuple[
         int, ...
@@ -202,6 +201,8 @@ class Capture:
     guards: Guards
     requires: list[bool]  # of each source: whether gradients flowed to it
     gradient: Gradient | None = None
+    # Values of the graph that are no constants to gradients; None where nothing has a history.
+    recorded: frozenset[Value] | None = None
     lasting: frozenset[int] = frozenset()  # sources that are written, and keep their histories
     place_reads: list[tuple[Address, Any]] = field(default_factory=list)  # with what was there
     # Argument leaves that are also reached from outside: (index, that tensor or its address).

@@ -186,6 +186,7 @@ class _Watch:
             around.use_up,
         )
         self.stack_of, self.converted = around.stack_of, around.converted
+        self.variable = around.variable
         self.going_back, self.first_gradient = around.going_back, around.first_gradient
         self.met: dict[int, tuple[Tensor, Any, AnyRecord | None]] = {}
         self.made: dict[int, weakref.ref] = {}

@@ -20,14 +20,14 @@ from hybrid.core.types import TensorType
 from hybrid.eager.execution import from_numpy
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Node, Value
-from hybrid.ir.record import AnyRecord, is_recording, node_of
+from hybrid.ir.record import AnyRecord, Leaf, is_recording, node_of
 from hybrid.number.staging import OwnCall
 from hybrid.ops.flow.call_nodes import checkpoint_call
 from hybrid.ops.flow.control import cond, for_, py_call, while_
 from hybrid.ops.index.items import item, item_at
 from hybrid.ops.shapes.concatenation import join
 from hybrid.ops.shapes.shape import reshape_to
-from hybrid.ops.support.dtypes import identity
+from hybrid.ops.support.dtypes import fresh_variable, identity
 from hybrid.trace.gradients.checkpoint import forgotten
 from hybrid.trace.regions.build import apply_node, replay
 
@@ -118,6 +118,7 @@ class _Follower:
             py_call: self._call,
             checkpoint_call: self._checkpoint,
             identity: self._identity,
+            fresh_variable: self._variable,
             item: self._item,
             item_at: self._item,
             reshape_to: self._reshape,
@@ -135,6 +136,12 @@ class _Follower:
 
     def _apply(self, node: Node, operands: list[Any]) -> Sequence[Tensor]:
         return apply_node(node, [_whole(value) for value in operands])
+
+    def _variable(self, node: Node, operands: list[Any]) -> Sequence[Tensor]:
+        (made,) = self._apply(node, operands)
+        if made.record is None and is_recording():
+            made.record = Leaf(made.type)
+        return (made,)
 
     def _item(self, node: Node, operands: list[Any]) -> Sequence[Tensor]:
         at = node.attributes["at"] if node.op is item else int(operands[1].numpy())

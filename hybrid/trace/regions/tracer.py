@@ -48,7 +48,7 @@ from hybrid.number import Number, number_of
 from hybrid.number.mixed_number import Mixed
 from hybrid.number.tensor_or_number import TensorOrNumber, as_plain
 from hybrid.ops.index.items import item
-from hybrid.ops.support.dtypes import as_variable
+from hybrid.ops.support.dtypes import as_variable, fresh_variable
 from hybrid.trace.guards.constants import Fact, constant_value, refuse_constant_write
 from hybrid.trace.places.address import Address
 from hybrid.trace.places.code_owner import MISSING, Place, place_of
@@ -191,6 +191,13 @@ class Tracer:
         attrs = {"shape": tensor.shape, "dtype": tensor.dtype, "data": data}
         return self.apply(get_op("literal"), (), attrs)
 
+    def variable(self, value: Tensor) -> Tensor:
+        with recording(True):  # in a region, too, what is made of it is no constant
+            made = self.apply(fresh_variable, (value,), {})
+        made.record = Leaf(made.type)
+        self.recorded.add(made.content)
+        return made
+
     def assign(self, cell: Tensor, value: Tensor) -> None:
         value = self.traced(value)
         self.give(cell, value)
@@ -204,6 +211,8 @@ class Tracer:
     def will_turn(self, tensor: Tensor, wanted: bool) -> None:
         """``requires_grad`` of ``tensor`` is about to change: a plan repeats that, if it can."""
         if self.owns(tensor):
+            if wanted and tensor.type.floating:
+                tensor.content = self.variable(tensor).content
             return
         if self.turning is None:
             raise refusal("a tensor from outside a branch or loop")

@@ -32,6 +32,8 @@ F32 = {
     "p or true": ("%r: bool[] = logical_or %flag, %true", "%true"),
     "p xor false": ("%r: bool[4] = logical_xor %false, %p", "%p"),
     "identity": ("%r: f32[4] = identity %x", "%x"),
+    "fresh_variable": ("%r: f32[4] = fresh_variable %x", "%x"),
+    "as_variable": ("%r: f32[4] = as_variable %x, %y", "%x"),
     "stop_gradient": ("%r: f32[4] = stop_gradient %x", "%x"),
     "reshape to the same shape": ("%r: f32[4] = reshape %x {shape=(4,)}", "%x"),
     "broadcast to the same shape": ("%r: f32[4] = broadcast_to %x {shape=(4,)}", "%x"),

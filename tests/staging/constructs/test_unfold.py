@@ -64,6 +64,14 @@ def value_that_binds(x):
 
 
 @table.runs(*NUMBERS)
+def bound_value_that_binds(x):
+    y = x
+    if not (small := (x > 0 and (y := x + 1) > 2)):
+        y = y * 2
+    return small, y
+
+
+@table.runs(*NUMBERS)
 def ternary_that_binds(x):
     r = (y := x + 1) if x > 0 else (y := x - 1)
     return r, y
