@@ -250,3 +250,34 @@ def test_a_name_that_a_branch_binds_anew(sign: float) -> None:
         found.append((called(p, hy.asarray([sign])).tolist(), p.tolist(), p.requires_grad))
     assert found[0] == found[1]
     assert found[0][1] == ([1, 2] if sign > 0 else [2, 3])
+
+
+def test_writing_to_one_of_several_that_is_no_longer_the_value() -> None:
+    """What a branch chooses is followed: it is the value of ``p`` that ``p`` no longer has."""
+
+    def change(p: hy.Tensor, y: hy.Tensor, s: hy.Tensor) -> hy.Tensor:
+        w = p.data
+        chosen = w if s > 0 else y
+        p.assign(p + 1)
+        chosen += 1
+        return p * 1
+
+    for called in (change, hy.hybridize(change)):
+        p, y = hy.asarray([1.0, 2.0]), hy.asarray([5.0, 6.0])
+        with pytest.raises(GradientError, match=r"\.data .* cannot be written in place here"):
+            called(p, y, hy.asarray(1.0))
+        assert y.tolist() == [5, 6]
+
+
+def test_writing_to_one_of_several_reaches_the_tensor() -> None:
+    def change(p: hy.Tensor, y: hy.Tensor, s: hy.Tensor) -> hy.Tensor:
+        w = p.data
+        chosen = w if s > 0 else y
+        chosen += 1
+        return p * 1
+
+    for s, after in ((1.0, [[2, 3], [5, 6]]), (-1.0, [[1, 2], [6, 7]])):
+        for called in (change, hy.hybridize(change)):
+            p, y = hy.asarray([1.0, 2.0]), hy.asarray([5.0, 6.0])
+            assert called(p, y, hy.asarray(s)).tolist() == after[0]
+            assert [p.tolist(), y.tolist()] == after
