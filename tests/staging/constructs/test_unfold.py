@@ -5,6 +5,7 @@ PYTEST_DONT_REWRITE: the messages of assertions are compared.
 
 # ruff: noqa: RUF018, RUF100, SIM103, SIM114  the programs are about these forms
 
+import hybrid as hy
 from tests.staging.harness import Program, Table, f32
 
 table = Table()
@@ -66,9 +67,16 @@ def value_that_binds(x):
 @table.runs(*NUMBERS)
 def bound_value_that_binds(x):
     y = x
-    if not (small := (x > 0 and (y := x + 1) > 2)):
+    if not (last := (hy.maximum(x, 0) and (y := x + 1))):
         y = y * 2
-    return small, y
+    return last, y
+
+
+@table.runs((X, 2), (X, -2), plans=2, covered=False)
+def message_that_binds(x, n):
+    assert n > 0, (text := f"{n} is negative")
+    text = "positive"
+    return x * n, text
 
 
 @table.runs(*NUMBERS)
