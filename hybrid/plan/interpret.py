@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.core.types import BY_SHORT, DType
+from hybrid.core.types import BY_SHORT
 from hybrid.ir import REGISTRY, Op, View
 from hybrid.plan.host import call_function
 from hybrid.plan.plan import Plan
@@ -141,8 +141,7 @@ def _run_step(step: Step, arrays: list[Array]) -> None:
             _run_map_op(op, arrays, step.extra[0].shape)
         arrays[0] = made
     if step.kernel is not None:
-        dtype = (step.inputs or step.outputs)[0].dtype
-        kernel = _kernel(step.kernel, dtype, step.attrs, outputs[0])
+        kernel = _kernel(step.kernel, step.attrs, outputs[0])
         _store(outputs[:1] if step.ops else outputs, kernel(*arrays[:n_in]))
     for op in step.ops if not step.has_pre_ops else ():
         _run_map_op(op, arrays, outputs[0].shape)
@@ -151,7 +150,7 @@ def _run_step(step: Step, arrays: list[Array]) -> None:
 def _run_map_op(op: MapOp, arrays: list[Array], shape: tuple[int, ...]) -> None:
     n_in = len(op.args) - op.n_out
     operands = [arrays[a] if a >= 0 else _tiles(arrays)[a] for a in op.args[:n_in]]
-    results = _kernel(op.kernel, op.dtype, op.attrs, None)(*operands)
+    results = _kernel(op.kernel, op.attrs, None)(*operands)
     for at, result in zip(
         op.args[n_in:], results if isinstance(results, tuple) else (results,), strict=True
     ):
@@ -179,7 +178,7 @@ def _store(outputs: Sequence[Array], results: Any) -> None:
 _MIDDLE_AXIS = ("sum", "prod", "max", "min", "mean", "any", "all")
 
 
-def _kernel(name: str, dtype: DType, attrs: Sequence[float], output: Array | None) -> Kernel:
+def _kernel(name: str, attrs: Sequence[float], output: Array | None) -> Kernel:
     """``name`` as a function of arrays."""
     kind, _, short = name.rpartition("_")
     if kind == "cast" and short in BY_SHORT:

@@ -125,6 +125,24 @@ def test_towers_run_side_by_side() -> None:
     assert [step.control is not None for step in plan.lowered.steps] == [True, False]
 
 
+CROSSED = """
+graph @crossed(%a: f32[64,64], %b: f32[64,64]) {
+  %p: f32[64,64] = matmul %a, %b
+  %q: f32[64,64] = matmul %b, %a
+  %r: f32[64,64] = matmul %p, %q
+  %s: f32[64,64] = matmul %q, %p
+  %t: f32[64,64] = matmul %r, %s
+  %u: f32[64,64] = matmul %s, %r
+  return %t, %u
+}
+"""
+
+
+def test_pairs_that_need_both_of_the_pair_before_are_groups(eager_to_group: None) -> None:
+    """No step comes before or after all others."""
+    assert members(check_bits(graph_of(CROSSED))) == [[1, 1], [1, 1], [1, 1]]
+
+
 def updates(sizes: list[int], steps: int) -> tuple[list[hy.Tensor], object]:
     """Parameters so large after as many captured steps, and what captured them."""
     parameters = [hy.nn.Parameter(hy.ones(n) * 0.5) for n in sizes]
@@ -273,6 +291,16 @@ def test_groups_that_need_much_more_memory_are_not_made(monkeypatch: pytest.Monk
     monkeypatch.setattr(schedule, "GROWTH_BYTES", 0)
     monkeypatch.setattr(schedule, "GROWTH_SHARE", 0.0)
     assert members(make_plan(towers())) == []
+
+
+@pytest.mark.parametrize(("share", "found"), [(0.6, []), (0.7, [[3, 3]])])
+def test_what_a_group_may_need_is_a_share_of_what_is_needed_anyway(
+    share: float, found: list[list[int]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One after the other they hold three products at once, side by side two more at most."""
+    monkeypatch.setattr(schedule, "GROWTH_BYTES", 0)
+    monkeypatch.setattr(schedule, "GROWTH_SHARE", share)
+    assert members(make_plan(towers())) == found
 
 
 # The same bits ----------------------------------------------------------------------------------
