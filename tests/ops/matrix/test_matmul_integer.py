@@ -15,17 +15,24 @@ LIMITS = {"int8": (-128, 128), "uint8": (0, 256)}
 @pytest.mark.parametrize("right", LIMITS)
 @pytest.mark.parametrize("left", LIMITS)
 def test_it_is_exact(left: str, right: str, transposed: str) -> None:
+    def product(x: hy.Tensor, y: hy.Tensor) -> hy.Tensor:
+        x = x.mT if "a" in transposed else x
+        y = y.mT if "b" in transposed else y
+        return matmul_integer(x, y)
+
     draw = np.random.default_rng(0)
     for m, k, n in [(1, 1, 1), (2, 3, 500), (12, 4, 32), (13, 35, 65), (150, 257, 300)]:
         a = draw.integers(*LIMITS[left], (2, m, k)).astype(left)
         b = draw.integers(*LIMITS[right], (2, k, n)).astype(right)
-        x = hy.asarray(np.swapaxes(a, 1, 2).copy()).mT if "a" in transposed else hy.asarray(a)
-        y = hy.asarray(np.swapaxes(b, 1, 2).copy()).mT if "b" in transposed else hy.asarray(b)
+        x = hy.asarray(np.swapaxes(a, 1, 2).copy() if "a" in transposed else a)
+        y = hy.asarray(np.swapaxes(b, 1, 2).copy() if "b" in transposed else b)
         exact = a.astype(np.int32) @ b.astype(np.int32)
+        planned = hy.hybridize(product)  # which reads matrices as they lie
         before = native.num_threads()
         for threads in (1, 3):
             native.set_num_threads(threads)
-            assert np.array_equal(matmul_integer(x, y).numpy(), exact)
+            for multiply in (product, planned):
+                assert np.array_equal(multiply(x, y).numpy(), exact)
         native.set_num_threads(before)
 
 
