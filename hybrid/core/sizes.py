@@ -1,0 +1,516 @@
+"""Sizes that are not known: integer expressions over the symbols of open axes.
+
+::
+
+    sizes = OpenSizes()
+    n = sizes.symbol("n", 37)  # an axis that has 37 elements here, and others at other calls
+    2 * n + 1  # a Size that prints as 2*n+1, and is 75 here
+    (n * 64) // 64 is n  # what can be said of all n is said
+    n > 0  # True: of an axis that is open anyway
+    n > 16  # True, and a condition of ``sizes``: it is so here
+
+Code that computes with sizes runs once, at the sizes of one call.  Each Size knows its value there,
+so every comparison has an answer.  Where that does not follow from the ranges of the symbols it is
+a condition, which another binding of the symbols has to meet: then all that was computed holds for
+that binding, too, and ``bound`` says what it is there.  An expression is a polynomial with integer
+coefficients; quotients and remainders that do not come out even are variables of it by themselves.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, NoReturn
+
+LOWEST = 2  # of a symbol: axes of no elements, and of one, are special to most ops
+
+Relation = Literal["==", "<", "<="]
+_RELATIONS: dict[str, Callable[[int, int], bool]] = {
+    "==": operator.eq, "<": operator.lt, "<=": operator.le,
+}  # fmt: skip
+_OPPOSITE = {"==": "!=", "<": ">=", "<=": ">"}
+_DIVISIONS = {"//": operator.floordiv, "%": operator.mod}
+
+Range = tuple["int | None", "int | None"]  # the least and the largest value; None: any
+
+
+class SizeSymbol:
+    """A variable of sizes: its name, its value here, and its range."""
+
+    __slots__ = ("high", "low", "name", "order", "value")
+
+    def __init__(self, name: str, value: int, low: int, high: int | None, order: int) -> None:
+        self.name, self.value, self.low, self.high, self.order = name, value, low, high, order
+
+    @property
+    def range(self) -> Range:
+        return self.low, self.high
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class SizeQuotient:
+    """``a // b`` or ``a % b``, which is no polynomial: a variable that others determine."""
+
+    __slots__ = ("kind", "left", "order", "range", "right", "value")
+
+    def __init__(self, kind: str, left: Any, right: Any, order: int) -> None:
+        self.kind, self.left, self.right, self.order = kind, left, right, order
+        self.value = _DIVISIONS[kind](_value(left), _value(right))
+        self.range = _quotient_range(kind, _range(left), _range(right))
+
+    def __str__(self) -> str:
+        sides = [str(s) if _is_single(s) else f"({s})" for s in (self.left, self.right)]
+        return self.kind.join(sides)
+
+
+Variable = SizeSymbol | SizeQuotient
+Monomial = tuple[Variable, ...]  # a product, by ascending order
+Terms = tuple[tuple[Monomial, int], ...]  # a sum, with factors that are not 0
+
+
+class Condition(NamedTuple):
+    """That ``size``, compared with 0, gives ``holds``."""
+
+    size: Size
+    relation: Relation
+    holds: bool
+
+    def __str__(self) -> str:
+        """Both sides of the comparison, without negative terms."""
+        left = {m: c for m, c in self.size.terms if c > 0}
+        right = {m: -c for m, c in self.size.terms if c < 0}
+        sign = self.relation if self.holds else _OPPOSITE[self.relation]
+        return f"{_text(left)} {sign} {_text(right)}"
+
+
+class OpenSizes:
+    """The symbols of one capture, and the conditions that their values have to meet."""
+
+    __slots__ = ("_quotients", "_test", "conditions", "fixed", "symbols")
+
+    def __init__(self) -> None:
+        self.symbols: list[SizeSymbol] = []
+        self.conditions: dict[tuple[Terms, str], Condition] = {}
+        self.fixed: list[tuple[Size, int]] = []  # what had to be a plain int, and which
+        self._quotients: dict[tuple[str, Any, Any], SizeQuotient] = {}
+        self._test: tuple[int, Callable[..., bool]] | None = None
+
+    def symbol(self, name: str, value: int, low: int = LOWEST, high: int | None = None) -> Size:
+        """A new symbol, of ``value`` here; other values lie between ``low`` and ``high``."""
+        if value < low or (high is not None and value > high):
+            raise ValueError(f"{name} = {value} is not in {low}..{'' if high is None else high}")
+        made = SizeSymbol(name, value, low, high, self._next())
+        self.symbols.append(made)
+        return Size(self, (((made,), 1),))
+
+    def holds(self, values: Sequence[int]) -> bool:
+        """Whether all that was computed is so for these values of the symbols, in their order."""
+        if self._test is None or self._test[0] != len(self.conditions):
+            self._test = len(self.conditions), self._compiled()
+        return self._test[1](*values)
+
+    def bound(self, value: Any, values: Sequence[int]) -> Any:
+        """``value`` (a Size, an int, or a tuple of such) for these values of the symbols."""
+        known: dict[Variable, int] = dict(zip(self.symbols, values, strict=True))
+        return _bound(value, known)
+
+    def _next(self) -> int:
+        return len(self.symbols) + len(self._quotients)
+
+    def _compiled(self) -> Callable[..., bool]:
+        """A function of the values: ranges first, for conditions may divide."""
+        names = [f"s{i}" for i in range(len(self.symbols))]
+        local = dict(zip(self.symbols, names, strict=True))
+        terms = [
+            f"{s.low} <= {local[s]}" + ("" if s.high is None else f" <= {s.high}")
+            for s in self.symbols
+        ]
+        for size, relation, holds in self.conditions.values():
+            sign = relation if holds else _OPPOSITE[relation]
+            terms.append(f"{_code(size, local)} {sign} 0")
+        return eval(f"lambda {', '.join(names)}: {' and '.join(terms) or 'True'}", {})
+
+    # What sizes ask ---------------------------------------------------------------------------
+
+    def compare(self, size: Size, relation: Relation) -> bool:
+        """How ``size`` compares with 0: for all bindings, or here, which is a condition."""
+        low, high = size.range
+        if relation == "==":
+            if (low is not None and low > 0) or (high is not None and high < 0):
+                return False
+            factors = [count for monomial, count in size.terms if monomial]
+            constant = dict(size.terms).get((), 0)
+            if constant % math.gcd(*factors):
+                return False
+        else:
+            edge = 0 if relation == "<" else 1  # below which it holds
+            if high is not None and high < edge:
+                return True
+            if low is not None and low >= edge:
+                return False
+        answer = _RELATIONS[relation](size.value, 0)
+        key = size.terms, relation
+        if key not in self.conditions:
+            self.conditions[key] = Condition(size, relation, answer)
+        return answer
+
+    def fix(self, size: Size) -> int:
+        """The value of ``size`` here, which is a condition from now on."""
+        self.compare(size - size.value, "==")
+        self.fixed.append((size, size.value))
+        return size.value
+
+    def divided(self, kind: str, left: Any, right: Any) -> Any:
+        """``left // right`` or ``left % right``; ``right`` is not 0."""
+        exact = _exact(self, left, right)
+        if exact is not None:
+            return exact if kind == "//" else 0
+        low, high = _range(left)
+        least = _range(right)[0]
+        if low is not None and low >= 0 and high is not None and least is not None and high < least:
+            return 0 if kind == "//" else left
+        key = kind, _key(left), _key(right)
+        found = self._quotients.get(key)
+        if found is None:
+            found = self._quotients[key] = SizeQuotient(kind, left, right, self._next())
+        return Size(self, (((found,), 1),))
+
+
+class Size:
+    """An integer expression over the symbols of an ``OpenSizes``, which is no constant.
+
+    It computes and compares as an int does.  Where Python or C asks for a plain int it is one:
+    that the symbols give this value is a condition then.
+    """
+
+    __slots__ = ("_hash", "range", "scope", "terms", "value")
+    __array_ufunc__ = None  # NumPy's integers leave arithmetic with it to it
+
+    def __init__(self, scope: OpenSizes, terms: Terms) -> None:
+        self.scope, self.terms = scope, terms
+        self.value = sum(math.prod([v.value for v in m]) * c for m, c in terms)
+        self.range: Range = _sum_range([_scaled(_product_range(m), c) for m, c in terms])
+        self._hash = hash(terms)
+
+    # Arithmetic -------------------------------------------------------------------------------
+
+    def __add__(self, other: Any) -> Any:
+        return self._combined(other, 1)
+
+    __radd__ = __add__
+
+    def __sub__(self, other: Any) -> Any:
+        return self._combined(other, -1)
+
+    def __rsub__(self, other: Any) -> Any:
+        return (-self)._combined(other, 1)
+
+    def __neg__(self) -> Any:
+        return self * -1
+
+    def __pos__(self) -> Size:
+        return self
+
+    def __abs__(self) -> Any:
+        return -self if self < 0 else self
+
+    def __mul__(self, other: Any) -> Any:
+        terms = self._terms_of(other)
+        if terms is None:
+            return NotImplemented
+        made: dict[Monomial, int] = {}
+        for a, x in self.terms:
+            for b, y in terms:
+                product = tuple(sorted((*a, *b), key=_order))
+                made[product] = made.get(product, 0) + x * y
+        return _made(self.scope, made)
+
+    __rmul__ = __mul__
+
+    def __pow__(self, other: Any) -> Any:
+        if not isinstance(other, int) or other < 0:
+            return self._plain() ** other
+        return math.prod([self] * other)
+
+    def __rpow__(self, other: Any) -> Any:
+        return other ** self._plain()
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._divided("//", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._divided("//", other, self)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._divided("%", self, other)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._divided("%", other, self)
+
+    def __divmod__(self, other: Any) -> Any:
+        return self // other, self % other
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return other // self, other % self
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._plain() / other
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return other / self._plain()
+
+    # Comparisons ------------------------------------------------------------------------------
+
+    def __eq__(self, other: object) -> bool:
+        return self._compared(other, "==", False)
+
+    def __ne__(self, other: object) -> bool:
+        found = self._compared(other, "==", False)
+        return found if found is NotImplemented else not found
+
+    def __lt__(self, other: Any) -> bool:
+        return self._compared(other, "<", False)
+
+    def __le__(self, other: Any) -> bool:
+        return self._compared(other, "<=", False)
+
+    def __gt__(self, other: Any) -> bool:
+        return self._compared(other, "<=", True)
+
+    def __ge__(self, other: Any) -> bool:
+        return self._compared(other, "<", True)
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __bool__(self) -> bool:
+        return not self._compared(0, "==", False)
+
+    # A plain int ------------------------------------------------------------------------------
+
+    def __index__(self) -> int:
+        return self._plain()
+
+    __int__ = __trunc__ = __index__
+
+    def __float__(self) -> float:
+        return float(self._plain())
+
+    def __round__(self, digits: int | None = None) -> Any:
+        return self if digits is None or digits >= 0 else round(self._plain(), digits)
+
+    def __floor__(self) -> Size:
+        return self
+
+    __ceil__ = __floor__
+
+    def __format__(self, spec: str) -> str:
+        return format(self._plain(), spec) if spec else str(self)
+
+    def __str__(self) -> str:
+        return _text(dict(self.terms))
+
+    def __repr__(self) -> str:
+        return f"<{self} = {self.value}>"
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(f"the size {self} belongs to a capture, and cannot be pickled")
+
+    def __copy__(self) -> Size:
+        return self
+
+    def __deepcopy__(self, memo: dict) -> Size:
+        return self
+
+    # Within -----------------------------------------------------------------------------------
+
+    def _plain(self) -> int:
+        return self.scope.fix(self)
+
+    def _terms_of(self, other: Any) -> Terms | None:
+        if isinstance(other, Size):
+            if other.scope is not self.scope:
+                raise ValueError(f"the sizes {self} and {other} are those of two captures")
+            return other.terms
+        try:
+            number = operator.index(other)
+        except TypeError:
+            return None
+        return (((), number),) if number else ()
+
+    def _combined(self, other: Any, sign: int) -> Any:
+        terms = self._terms_of(other)
+        if terms is None:
+            return NotImplemented
+        made = dict(self.terms)
+        for monomial, count in terms:
+            made[monomial] = made.get(monomial, 0) + sign * count
+        return _made(self.scope, made)
+
+    def _divided(self, kind: str, left: Any, right: Any) -> Any:
+        other = right if left is self else left
+        if self._terms_of(other) is None:
+            return NotImplemented
+        left, right = (s if isinstance(s, Size) else operator.index(s) for s in (left, right))
+        if right == 0:
+            raise ZeroDivisionError(f"{left} {kind} 0")
+        return self.scope.divided(kind, left, right)
+
+    def _compared(self, other: Any, relation: Relation, opposite: bool) -> Any:
+        if self is other:
+            return (relation != "<") is not opposite
+        difference = self._combined(other, -1)
+        if difference is NotImplemented:
+            return NotImplemented
+        if isinstance(difference, int):
+            found = _RELATIONS[relation](difference, 0)
+        else:
+            found = self.scope.compare(difference, relation)
+        return found is not opposite
+
+
+def _made(scope: OpenSizes, terms: Mapping[Monomial, int]) -> Any:
+    """The Size of these terms, or the int."""
+    left = {monomial: count for monomial, count in terms.items() if count}
+    if not left.keys() - {()}:
+        return left.get((), 0)
+    ordered = sorted(left.items(), key=lambda term: (-len(term[0]), [*map(_order, term[0])]))
+    return Size(scope, tuple(ordered))
+
+
+def _exact(scope: OpenSizes, left: Any, right: Any) -> Any:
+    """The quotient, where it comes out even for all bindings."""
+    if isinstance(right, int):
+        terms = left.terms if isinstance(left, Size) else (((), left),)
+        if all(count % right == 0 for _, count in terms):
+            return _made(scope, {monomial: count // right for monomial, count in terms})
+        return None
+    if isinstance(left, int):
+        return 0 if left == 0 else None
+    rest: Any = left
+    quotient: Any = 0
+    top, factor = right.terms[0]
+    while isinstance(rest, Size):  # a division of polynomials, by the leading terms
+        monomial, count = rest.terms[0]
+        over = list(monomial)
+        for variable in top:
+            if variable not in over:
+                return None
+            over.remove(variable)
+        if count % factor:
+            return None
+        part = _made(scope, {tuple(over): count // factor})
+        quotient, rest = quotient + part, rest - part * right
+    return quotient if rest == 0 else None
+
+
+# Values and ranges ------------------------------------------------------------------------------
+
+
+def _value(size: Any) -> int:
+    return size.value if isinstance(size, Size) else size
+
+
+def _range(size: Any) -> Range:
+    return size.range if isinstance(size, Size) else (size, size)
+
+
+def _key(size: Any) -> Any:
+    return size.terms if isinstance(size, Size) else size
+
+
+def _order(variable: Variable) -> int:
+    return variable.order
+
+
+def _bound(value: Any, known: dict[Variable, int]) -> Any:
+    if type(value) is tuple:
+        return tuple([_bound(item, known) for item in value])
+    if not isinstance(value, Size):
+        return value
+    total = 0
+    for monomial, count in value.terms:
+        for variable in monomial:
+            if variable not in known:  # a quotient
+                left, right = (_bound(s, known) for s in (variable.left, variable.right))
+                known[variable] = _DIVISIONS[variable.kind](left, right)
+            count *= known[variable]
+        total += count
+    return total
+
+
+def _sum_range(ranges: Sequence[Range]) -> Range:
+    lows, highs = [low for low, _ in ranges], [high for _, high in ranges]
+    return None if None in lows else sum(lows), None if None in highs else sum(highs)
+
+
+def _scaled(range_: Range, factor: int) -> Range:
+    low, high = (None if end is None else end * factor for end in range_)
+    return (low, high) if factor > 0 else (high, low)
+
+
+def _product_range(monomial: Monomial) -> Range:
+    """Of products with variables that may be negative nothing is known, unless it is a square."""
+    if len(monomial) == 1:
+        return monomial[0].range
+    low: int | None = 1
+    high: int | None = 1
+    for variable in monomial:
+        least, most = variable.range
+        if least is None or least < 0:
+            even = all(monomial.count(v) % 2 == 0 for v in monomial)
+            return (0 if even else None), None
+        low *= least
+        high = None if high is None or most is None else high * most
+    return low, high
+
+
+def _quotient_range(kind: str, left: Range, right: Range) -> Range:
+    (low, high), (least, most) = left, right
+    if least is None or least <= 0:
+        return None, None
+    if kind == "%":
+        small = low is not None and low >= 0 and high is not None
+        ends = [end for end in (most and most - 1, high if small else None) if end is not None]
+        return 0, min(ends, default=None)
+    if low is None:
+        return None, None if high is None or high < 0 else high // least
+    first = low // least if low < 0 else (0 if most is None else low // most)
+    return first, None if high is None or high < 0 else high // least
+
+
+# Text -------------------------------------------------------------------------------------------
+
+
+def _is_single(size: Any) -> bool:
+    if not isinstance(size, Size):
+        return size >= 0
+    (monomial, count), *more = size.terms
+    return not more and count == 1 and len(monomial) == 1 and type(monomial[0]) is SizeSymbol
+
+
+def _text(terms: Mapping[Monomial, int]) -> str:
+    text = ""
+    for monomial, count in terms.items():
+        factors = [] if abs(count) == 1 and monomial else [str(abs(count))]
+        factors += [str(v) if type(v) is SizeSymbol else f"({v})" for v in monomial]
+        sign = "-" if count < 0 else "+" if text else ""
+        text += sign + "*".join(factors)
+    return text or "0"
+
+
+def _code(size: Any, local: Mapping[Variable, str]) -> str:
+    """A Python expression of ``size``, in the names of its symbols."""
+    if not isinstance(size, Size):
+        return f"({size})"
+
+    def factor(variable: Variable) -> str:
+        if isinstance(variable, SizeSymbol):
+            return local[variable]
+        return f"({_code(variable.left, local)} {variable.kind} {_code(variable.right, local)})"
+
+    terms = ["*".join([str(count), *map(factor, monomial)]) for monomial, count in size.terms]
+    return f"({' + '.join(terms)})"

@@ -1,0 +1,237 @@
+"""Sizes over symbols: what is computed once holds for each binding that meets the conditions."""
+
+from __future__ import annotations
+
+import copy
+import math
+import operator
+import pickle
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hybrid.core.sizes import OpenSizes, Size
+
+
+def two(n: int = 37, m: int = 12) -> tuple[OpenSizes, Size, Size]:
+    sizes = OpenSizes()
+    return sizes, sizes.symbol("n", n), sizes.symbol("m", m)
+
+
+def conditions(sizes: OpenSizes) -> list[str]:
+    return [str(condition) for condition in sizes.conditions.values()]
+
+
+# Expressions ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("compute", "text", "value"),
+    [
+        (lambda n, m: n + 1, "n+1", 38),
+        (lambda n, m: 1 - n, "-n+1", -36),
+        (lambda n, m: 2 * n * m - m * 3, "2*n*m-3*m", 852),
+        (lambda n, m: (n + 1) * (n - 1), "n*n-1", 1368),
+        (lambda n, m: n**3, "n*n*n", 50653),
+        (lambda n, m: n // 2, "(n//2)", 18),
+        (lambda n, m: (n + m) % 4 + n // m * 2, "((n+m)%4)+2*(n//m)", 7),
+        (lambda n, m: 100 // n, "(100//n)", 2),
+        (lambda n, m: -n, "-n", -37),
+        (lambda n, m: math.prod((n, 3, m)), "3*n*m", 1332),
+        (lambda n, m: np.int64(3) + n, "n+3", 40),
+        (lambda n, m: n * np.int64(3), "3*n", 111),
+        (lambda n, m: sum((n, m, 5)), "n+m+5", 54),
+        (lambda n, m: divmod(n, 2)[1], "(n%2)", 1),
+    ],
+)
+def test_expressions(compute: Callable[..., Size], text: str, value: int) -> None:
+    sizes, n, m = two()
+    found = compute(n, m)
+    assert (str(found), found.value) == (text, value)
+    assert sizes.bound(found, (37, 12)) == value
+    assert sizes.bound(found, (50, 7)) == compute(50, 7)
+    assert conditions(sizes) == []
+
+
+@pytest.mark.parametrize(
+    ("compute", "value"),
+    [
+        (lambda n, m: n - n, 0),
+        (lambda n, m: (n * 64) // 64 - n, 0),
+        (lambda n, m: (n * m) // m - n, 0),
+        (lambda n, m: (n * n - m * m) // (n - m) - (n + m), 0),
+        (lambda n, m: (4 * n * m + 2 * n) % (2 * n), 0),
+        (lambda n, m: n % 1, 0),
+        (lambda n, m: (n - n) // m, 0),
+        (lambda n, m: n // 2 - n // 2, 0),
+    ],
+)
+def test_what_comes_out_even_is_known(compute: Callable[..., Any], value: int) -> None:
+    _, n, m = two()
+    found = compute(n, m)
+    assert type(found) is int
+    assert found == value
+
+
+def test_remainders_of_what_is_smaller() -> None:
+    sizes = OpenSizes()
+    n = sizes.symbol("n", 5, high=7)
+    assert n % 8 is n
+    assert n // 8 == 0
+    assert conditions(sizes) == []
+
+
+def test_equal_expressions_are_one_key() -> None:
+    _, n, m = two()
+    assert {(n + m, 64): 1}[(m + n, 64)] == 1
+    assert n + m == m + n
+    assert n // 2 + 0 == n // 2
+
+
+# Comparisons ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ask", "answer"),
+    [
+        (lambda n, m: n == 1, False),
+        (lambda n, m: n != 0, True),
+        (lambda n, m: n > 1, True),
+        (lambda n, m: n < 2, False),
+        (lambda n, m: n * m >= 4, True),
+        (lambda n, m: 64 * n == 64, False),
+        (lambda n, m: 64 * n == 100, False),
+        (lambda n, m: n + 1 > n, True),
+        (lambda n, m: n <= n, True),
+        (lambda n, m: n < n, False),
+        (lambda n, m: bool(n), True),
+        (lambda n, m: n in (0, 1), False),
+        (lambda n, m: n % 8 < 8, True),
+        (lambda n, m: n % 8 >= 0, True),
+        (lambda n, m: n // 2 >= 0, True),
+        (lambda n, m: (n - 5) % 3 < 0, False),
+    ],
+)
+def test_what_follows_from_ranges_is_no_condition(ask: Callable[..., bool], answer: bool) -> None:
+    sizes, n, m = two()
+    assert ask(n, m) is answer
+    assert conditions(sizes) == []
+
+
+@pytest.mark.parametrize(
+    ("ask", "answer", "text"),
+    [
+        (lambda n, m: n > 16, True, "n > 16"),
+        (lambda n, m: n < 16, False, "n >= 16"),
+        (lambda n, m: n == 37, True, "n == 37"),
+        (lambda n, m: n == 64, False, "n != 64"),
+        (lambda n, m: n <= m, False, "n > m"),
+        (lambda n, m: n % 2 == 0, False, "(n%2) != 0"),
+        (lambda n, m: max(n, m) is n, True, "m <= n"),
+    ],
+)
+def test_what_is_so_here_is_a_condition(ask: Callable[..., bool], answer: bool, text: str) -> None:
+    sizes, n, m = two()
+    assert ask(n, m) is answer
+    assert ask(n, m) is answer
+    assert conditions(sizes) == [text]
+    for values in ((37, 12), (12, 37), (16, 16), (17, 64), (64, 17), (5, 2)):
+        assert sizes.holds(values) is (ask(*values) is answer)
+
+
+def test_values_out_of_their_range_do_not_hold() -> None:
+    sizes = OpenSizes()
+    sizes.symbol("n", 8, low=1, high=512)
+    assert [sizes.holds((value,)) for value in (0, 1, 512, 513)] == [False, True, True, False]
+    with pytest.raises(ValueError, match=r"m = 1 is not in 2\.\."):
+        sizes.symbol("m", 1)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [int, operator.index, float, range, math.sqrt, lambda n: [0] * n, lambda n: n / 2,
+     lambda n: 1 / n, lambda n: 2**n, lambda n: np.zeros(n), lambda n: f"{n:3d}", "abc".center],
+)  # fmt: skip
+def test_a_plain_int_is_a_condition(ask: Callable[[Any], Any]) -> None:
+    sizes, n, _ = two()
+    wanted, found = ask(37), ask(n)
+    assert np.array_equal(found, wanted) if isinstance(found, np.ndarray) else found == wanted
+    assert conditions(sizes) == ["n == 37"]
+    size, value = sizes.fixed[0]
+    assert (str(size), value) == ("n", 37)
+    assert sizes.holds((37, 5))
+    assert not sizes.holds((38, 5))
+
+
+def test_text_is_no_condition() -> None:
+    sizes, n, _ = two()
+    assert f"{n + 1} {n!r}" == "n+1 <n = 37>"
+    assert conditions(sizes) == []
+
+
+def test_division_by_what_is_nothing_here() -> None:
+    sizes, n, m = two(5, 5)
+    for divide in (lambda: n // (n - m), lambda: n % (m - n), lambda: n // 0):
+        with pytest.raises(ZeroDivisionError):
+            divide()
+    assert n // (n - m + 1) == 5
+    assert not sizes.holds((5, 6))  # where it would be a division by 0
+
+
+def test_a_divisor_is_not_zero() -> None:
+    sizes, n, m = two(9, 5)
+    assert (n // (n - m)).value == 2
+    assert sizes.holds((9, 6))
+    assert not sizes.holds((9, 9))
+
+
+def test_sizes_are_those_of_one_capture() -> None:
+    _, n, _ = two()
+    _, other, _ = two()
+    with pytest.raises(ValueError, match="the sizes n and n are those of two captures"):
+        n + other
+    with pytest.raises(TypeError, match="belongs to a capture"):
+        pickle.dumps(n)
+    assert copy.deepcopy((n,))[0] is n
+    for wrong in ("a", None, 1.5):
+        assert n != wrong
+        with pytest.raises(TypeError):
+            n + wrong
+
+
+# Any computation --------------------------------------------------------------------------------
+
+OPS: list[Callable[[Any, Any], Any]] = [
+    operator.add, operator.sub, operator.mul, operator.add, operator.mul,
+    lambda a, b: a // b if b else a, lambda a, b: a % b if b else b,
+    lambda a, b: a if a < b else b, lambda a, b: max(a, b), lambda a, b: a if a == b else b,
+    lambda a, b: a * 8 // 8 if a > 10 else -b, lambda a, b: abs(a - b),
+    lambda a, b: a // 3 if a % 3 == 0 else a + 1, lambda a, b: (a * b) // b if b else 0,
+]  # fmt: skip
+STEPS = st.lists(
+    st.tuples(st.sampled_from(OPS), st.integers(0, 99), st.integers(0, 99)), max_size=8
+)
+VALUES = st.integers(2, 40)
+
+
+@settings(max_examples=400, deadline=None)
+@given(STEPS, st.tuples(VALUES, VALUES), st.lists(st.tuples(VALUES, VALUES), max_size=12))
+def test_what_is_computed_once_holds_where_the_conditions_do(
+    steps: list, here: tuple[int, int], others: list[tuple[int, int]]
+) -> None:
+    def computed(n: Any, m: Any) -> list[Any]:
+        known: list[Any] = [n, m, 1, 2, 64, n + m, 0]
+        for apply, left, right in steps:
+            known.append(apply(known[left % len(known)], known[right % len(known)]))
+        return known
+
+    sizes, n, m = two(*here)
+    found = computed(n, m)
+    assert sizes.holds(here)
+    for values in (here, *others):
+        if sizes.holds(values):
+            assert [sizes.bound(size, values) for size in found] == computed(*values)
