@@ -23,13 +23,20 @@ import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, NoReturn
 
-LOWEST = 2  # of a symbol: axes of no elements, and of one, are special to most ops
+import numpy as np
+
+# Of a symbol: axes of no elements, and of one, are special to most ops, longer ones to kernels.
+LOWEST, HIGHEST = 2, 2**31 - 1
 
 Relation = Literal["==", "<", "<="]
 _RELATIONS: dict[str, Callable[[int, int], bool]] = {
     "==": operator.eq, "<": operator.lt, "<=": operator.le,
 }  # fmt: skip
 _OPPOSITE = {"==": "!=", "<": ">=", "<=": ">"}
+_OF_NUMPY = {
+    "add": operator.add, "subtract": operator.sub, "multiply": operator.mul,
+    "floor_divide": operator.floordiv, "remainder": operator.mod,
+}  # fmt: skip
 _DIVISIONS = {"//": operator.floordiv, "%": operator.mod}
 
 Range = tuple["int | None", "int | None"]  # the least and the largest value; None: any
@@ -40,7 +47,7 @@ class SizeSymbol:
 
     __slots__ = ("high", "low", "name", "order", "value")
 
-    def __init__(self, name: str, value: int, low: int, high: int | None, order: int) -> None:
+    def __init__(self, name: str, value: int, low: int, high: int, order: int) -> None:
         self.name, self.value, self.low, self.high, self.order = name, value, low, high, order
 
     @property
@@ -58,12 +65,12 @@ class SizeQuotient:
 
     def __init__(self, kind: str, left: Any, right: Any, order: int) -> None:
         self.kind, self.left, self.right, self.order = kind, left, right, order
-        self.value = _DIVISIONS[kind](_value(left), _value(right))
+        self.value = _DIVISIONS[kind](value_here(left), value_here(right))
         self.range = _quotient_range(kind, _range(left), _range(right))
 
     def __str__(self) -> str:
         sides = [str(s) if _is_single(s) else f"({s})" for s in (self.left, self.right)]
-        return self.kind.join(sides)
+        return f" {self.kind} ".join(sides)
 
 
 Variable = SizeSymbol | SizeQuotient
@@ -98,10 +105,10 @@ class OpenSizes:
         self._quotients: dict[tuple[str, Any, Any], SizeQuotient] = {}
         self._test: tuple[int, Callable[..., bool]] | None = None
 
-    def symbol(self, name: str, value: int, low: int = LOWEST, high: int | None = None) -> Size:
+    def symbol(self, name: str, value: int, low: int = LOWEST, high: int = HIGHEST) -> Size:
         """A new symbol, of ``value`` here; other values lie between ``low`` and ``high``."""
-        if value < low or (high is not None and value > high):
-            raise ValueError(f"{name} = {value} is not in {low}..{'' if high is None else high}")
+        if not low <= value <= high:
+            raise ValueError(f"{name} = {value} is not in its range, from {low} to {high}")
         made = SizeSymbol(name, value, low, high, self._next())
         self.symbols.append(made)
         return Size(self, (((made,), 1),))
@@ -124,10 +131,7 @@ class OpenSizes:
         """A function of the values: ranges first, for conditions may divide."""
         names = [f"s{i}" for i in range(len(self.symbols))]
         local = dict(zip(self.symbols, names, strict=True))
-        terms = [
-            f"{s.low} <= {local[s]}" + ("" if s.high is None else f" <= {s.high}")
-            for s in self.symbols
-        ]
+        terms = [f"{s.low} <= {local[s]} <= {s.high}" for s in self.symbols]
         for size, relation, holds in self.conditions.values():
             sign = relation if holds else _OPPOSITE[relation]
             terms.append(f"{_code(size, local)} {sign} 0")
@@ -187,7 +191,6 @@ class Size:
     """
 
     __slots__ = ("_hash", "range", "scope", "terms", "value")
-    __array_ufunc__ = None  # NumPy's integers leave arithmetic with it to it
 
     def __init__(self, scope: OpenSizes, terms: Terms) -> None:
         self.scope, self.terms = scope, terms
@@ -291,6 +294,14 @@ class Size:
 
     # A plain int ------------------------------------------------------------------------------
 
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        """What NumPy computes with it: arithmetic with one of its integers, or with an int."""
+        compute = _OF_NUMPY.get(function.__name__)
+        if compute and method == "__call__" and not options and not any(map(np.ndim, inputs)):
+            return compute(*[x if isinstance(x, Size) else operator.index(x) for x in inputs])
+        plain = [x._plain() if isinstance(x, Size) else x for x in inputs]
+        return getattr(function, method)(*plain, **options)
+
     def __index__(self) -> int:
         return self._plain()
 
@@ -362,6 +373,8 @@ class Size:
     def _compared(self, other: Any, relation: Relation, opposite: bool) -> Any:
         if self is other:
             return (relation != "<") is not opposite
+        if isinstance(other, Size) and other.scope is not self.scope and relation == "==":
+            return opposite
         difference = self._combined(other, -1)
         if difference is NotImplemented:
             return NotImplemented
@@ -410,7 +423,8 @@ def _exact(scope: OpenSizes, left: Any, right: Any) -> Any:
 # Values and ranges ------------------------------------------------------------------------------
 
 
-def _value(size: Any) -> int:
+def value_here(size: Any) -> int:
+    """What ``size`` (a Size or an int) is at the call at hand; that is no condition."""
     return size.value if isinstance(size, Size) else size
 
 
@@ -453,19 +467,14 @@ def _scaled(range_: Range, factor: int) -> Range:
 
 
 def _product_range(monomial: Monomial) -> Range:
-    """Of products with variables that may be negative nothing is known, unless it is a square."""
-    if len(monomial) == 1:
-        return monomial[0].range
-    low: int | None = 1
-    high: int | None = 1
+    low: float = 1
+    high: float = 1  # ints, but for infinity
     for variable in monomial:
         least, most = variable.range
-        if least is None or least < 0:
-            even = all(monomial.count(v) % 2 == 0 for v in monomial)
-            return (0 if even else None), None
-        low *= least
-        high = None if high is None or most is None else high * most
-    return low, high
+        others = (-math.inf if least is None else least, math.inf if most is None else most)
+        ends = [0 if 0 in (x, y) else x * y for x in (low, high) for y in others]
+        low, high = min(ends), max(ends)
+    return None if low == -math.inf else int(low), None if high == math.inf else int(high)
 
 
 def _quotient_range(kind: str, left: Range, right: Range) -> Range:
@@ -476,10 +485,10 @@ def _quotient_range(kind: str, left: Range, right: Range) -> Range:
         small = low is not None and low >= 0 and high is not None
         ends = [end for end in (most and most - 1, high if small else None) if end is not None]
         return 0, min(ends, default=None)
-    if low is None:
-        return None, None if high is None or high < 0 else high // least
-    first = low // least if low < 0 else (0 if most is None else low // most)
-    return first, None if high is None or high < 0 else high // least
+    # Divided by less it is further from 0, by more it is nearer, but never above -1 again.
+    first = low if low is None else low // least if low < 0 else low // most if most else 0
+    last = high if high is None else high // least if high >= 0 else high // most if most else -1
+    return first, last
 
 
 # Text -------------------------------------------------------------------------------------------

@@ -14,13 +14,14 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from hybrid.core.sizes import Size, value_here
 from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 
 MAX_RANK = 32  # HYB_MAX_RANK of the C runtime
 DEVICE = "cpu"  # the only one
 MAX_BYTES = 2**62
 
-Shape = tuple[int, ...]
+Shape = tuple[int, ...]  # of an open type some are Sizes, which compute and compare as ints do
 
 
 class DType:
@@ -118,12 +119,16 @@ def dtype_of(obj: object) -> DType:
 
 
 class TensorType:
-    """A dtype and a shape, printed ``f32[8,4]``.  Make one with ``tensor_type``."""
+    """A dtype and a shape, printed ``f32[8,4]``.  Make one with ``tensor_type``.
 
-    __slots__ = ("__weakref__", "dtype", "floating", "nbytes", "rank", "shape", "size")
+    An open one has symbols among its sizes, and prints as ``f32[n,4]``: see ``hybrid.core.sizes``.
+    """
+
+    __slots__ = ("__weakref__", "dtype", "floating", "is_open", "nbytes", "rank", "shape", "size")
 
     dtype: DType
     floating: bool
+    is_open: bool
     shape: Shape
     rank: int
     size: int
@@ -166,7 +171,7 @@ def tensor_type(dtype: DType, shape: Shape) -> TensorType:
             fix="merge some dimensions with reshape",
         )
     try:
-        shape = tuple(map(operator.index, shape))
+        shape = tuple([n if type(n) is Size else operator.index(n) for n in shape])
     except TypeError:
         raise ArgumentTypeError(f"shape {shape} is not one of ints") from None
     if any(n < 0 for n in shape):
@@ -174,7 +179,7 @@ def tensor_type(dtype: DType, shape: Shape) -> TensorType:
             f"shape {list(shape)} has a negative size", fix="give every dimension a size >= 0"
         )
     size = math.prod(shape)
-    if math.prod(n for n in shape if n) * dtype.itemsize > MAX_BYTES:
+    if math.prod([n for n in map(value_here, shape) if n]) * dtype.itemsize > MAX_BYTES:
         raise ShapeError(
             f"shape {list(shape)} of {dtype.name} is too large",
             why=f"A tensor holds fewer than {MAX_BYTES} bytes.",
@@ -182,6 +187,7 @@ def tensor_type(dtype: DType, shape: Shape) -> TensorType:
     made = TensorType.__new__(TensorType)
     made.dtype, made.shape, made.rank = dtype, shape, len(shape)
     made.size, made.nbytes, made.floating = size, size * dtype.itemsize, dtype.is_floating
+    made.is_open = any(type(n) is Size for n in shape)
     with _interning:
         _recent.append(made)
         return _interned.setdefault((dtype, shape), made)
@@ -189,13 +195,15 @@ def tensor_type(dtype: DType, shape: Shape) -> TensorType:
 
 def shape_of(obj: object, what: str = "shape") -> Shape:
     """``obj`` (an int or a sequence of ints) as a shape."""
+    if type(obj) is Size:
+        return (obj,)  # type: ignore[return-value]
     if isinstance(obj, (int, np.integer)) and not isinstance(obj, bool):
         return (int(obj),)
     try:
         items = tuple(obj)  # type: ignore[arg-type]
         if any(isinstance(n, bool) for n in items):
             raise TypeError
-        return tuple(n.__index__() for n in items)
+        return tuple(n if type(n) is Size else n.__index__() for n in items)
     except (TypeError, AttributeError):
         raise ArgumentTypeError(
             f"{what} {obj!r} is not a shape", fix="give an int or a tuple of ints"

@@ -2,12 +2,18 @@
 
 ::
 
-    graph     = "graph" "@" name body
+    graph     = "graph" "@" name ["<" symbol ("," ...)* ">"] body
+    symbol    = word "=" number ["from" number] ["to" number]
     body      = "(" [typed] ")" "{" node* "return" [values] "}"
     node      = [typed "="] op [values] ["{" name "=" attribute ("," ...)* "}"] ["{" region+ "}"]
     region    = [name] body
     typed     = value ":" type ("," ...)*
-    attribute = number | string | bytes | true | false | none | dtype | type | "(" attribute,* ")"
+    type      = dtype "[" [size ("," ...)*] "]"
+    size      = ["-"] product (("+" | "-") product)*
+    product   = factor ("*" factor)*
+    factor    = number | word | "(" size [("//" | "%") size] ")"
+    attribute = number | size | string | bytes | true | false | none | dtype | type
+              | "(" attribute,* ")"
 
 Line breaks mean nothing; ``#`` begins a comment.  Attributes left out take their defaults.
 """
@@ -19,6 +25,7 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
+from hybrid.core.sizes import HIGHEST, LOWEST, OpenSizes, Size
 from hybrid.core.types import BY_SHORT, TensorType, tensor_type
 from hybrid.errors import GraphError, HybridError
 from hybrid.ir.graph import Attrs, Graph, Node, Value
@@ -45,7 +52,11 @@ def parse(text: str) -> Graph:
     parser = _Parser(text)
     parser.expect("graph", fix='begin with "graph @name("')
     parser.expect("@")
-    graph = parser.body(parser.name())
+    name = parser.name()
+    if parser.skip("<"):
+        parser.comma_separated(parser.symbol)
+        parser.expect(">")
+    graph = parser.body(name)
     if parser.token[0] != "end":
         parser.fail("the end of the text", fix="parse one graph at a time")
     return graph
@@ -64,6 +75,8 @@ class _Parser:
         # Three, for the grammar looks two tokens ahead.
         self.tokens += [("end", "", len(text.rstrip()))] * 3
         self.at = 0
+        self.sizes = OpenSizes()
+        self.symbols: dict[str, Size] = {}
 
     # Tokens ----------------------------------------------------------------------------------
 
@@ -239,6 +252,10 @@ class _Parser:
 
     def attribute(self) -> Any:
         kind, text, _ = token = self.token
+        if kind == "number" or text == "(" or text in self.symbols:
+            found = self.open_size()
+            if found is not None:
+                return found
         if kind == "number":
             self.next()
             return int(text) if text.lstrip("-").isdigit() else float(text)
@@ -280,17 +297,103 @@ class _Parser:
             fix = f"use one of {', '.join(BY_SHORT)}"
             self.unknown(f"there is no dtype {word}", token, word, BY_SHORT, fix)
         self.expect("[", fix=f"write {word}[] for a single number")
-        sizes = [] if self.token[1] == "]" else self.comma_separated(self.size)
+        sizes = [] if self.token[1] == "]" else self.comma_separated(self.dimension)
         self.expect("]")
         try:
             return tensor_type(BY_SHORT[word], tuple(sizes))
         except HybridError as error:
             self.error(error.what, token, why=error.why, fix=error.fix or "make it smaller")
 
-    def size(self) -> int:
+    # Sizes -----------------------------------------------------------------------------------
+
+    def symbol(self) -> None:
+        """``n = 37 from 1 to 512``, new to the graph."""
+        token = self.token
+        name = self.take("word", "the name of a size")
+        if name in self.symbols:
+            self.error(f"the size {name} is declared twice", token, fix="give one another name")
+        self.expect("=")
+        value = self.whole()
+        low = self.whole() if self.skip("from") else LOWEST
+        high = self.whole() if self.skip("to") else HIGHEST
+        try:
+            self.symbols[name] = self.sizes.symbol(name, value, low, high)
+        except ValueError as error:
+            self.error(str(error), token, fix="give it a value in its range")
+
+    def whole(self) -> int:
+        if not self.token[1].isdigit():
+            self.fail("a number of elements")
+        return int(self.next()[1])
+
+    def dimension(self) -> Any:
+        if self.symbols:
+            return self.size()
         if not self.token[1].isdigit():
             self.fail("the size of a dimension")
         return int(self.next()[1])
+
+    def size(self) -> Any:
+        """An int, or a Size of the graph's symbols."""
+        total = 0
+        sign = -1 if self.skip("-") else 1
+        while True:
+            total = total + sign * self.product()
+            if self.token[0] == "number" and self.token[1][0] == "-":
+                sign = 1  # of a number that is negative itself
+            elif self.token[1] in ("+", "-"):
+                sign = 1 if self.next()[1] == "+" else -1
+            else:
+                return total
+
+    def product(self) -> Any:
+        found = self.factor()
+        while self.skip("*"):
+            found = found * self.factor()
+        return found
+
+    def factor(self) -> Any:
+        kind, text, _ = token = self.token
+        if kind == "number" and text.lstrip("-").isdigit():
+            return int(self.next()[1])
+        if kind == "word":
+            if text not in self.symbols:
+                why = "Symbols are declared before the parameters, as in graph @f<n = 37>(...)."
+                known = ", ".join(self.symbols) or "none"
+                self.error(f"there is no size {text}", token, why=why, fix=f"use one of: {known}")
+            return self.symbols[self.next()[1]]
+        if not self.skip("("):
+            self.fail("the size of a dimension")
+        found = self.size()
+        division = self.division()
+        if division is not None:
+            right, token = self.size(), self.token
+            if right == 0:
+                self.error("a division by 0", token, fix="divide by a size that is not 0")
+            found = found // right if division == "//" else found % right
+        self.expect(")")
+        return found
+
+    def division(self) -> str | None:
+        """``//`` or ``%``, if it comes next."""
+        if self.skip("%"):
+            return "%"
+        if self.skip("/"):
+            self.expect("/")
+            return "//"
+        return None
+
+    def open_size(self) -> Size | None:
+        """The Size that comes next, if one does, as an attribute or an item of one."""
+        at = self.at
+        try:
+            found = self.size() if self.symbols else None
+        except GraphError:
+            found = None
+        if type(found) is Size and self.token[1] in (",", ")", "}"):
+            return found
+        self.at = at
+        return None
 
     def regions(self) -> tuple[Graph, ...]:
         if not self.skip("{"):

@@ -13,17 +13,22 @@
       return %a, %r
     }
 
+Symbols of open types are listed first: ``graph @f<n = 37>(%x: f32[n,3]) {``, each with its value
+at the call at hand, and its range if that is not 2 and more.
+
 The regions of control flow print under their names: ``then(%x: f32[]) {``.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from hybrid.core.sizes import HIGHEST, LOWEST, Size
 from hybrid.core.types import DType, TensorType
 from hybrid.errors import Location
 from hybrid.ir.graph import Graph, Node, Value
@@ -52,7 +57,22 @@ def place_of(location: Location) -> str:
 
 def print_lines(graph: Graph) -> Iterator[Line]:
     """Each line of the text with the node that it prints, or the graph."""
-    yield from _graph_lines(graph, "graph @" + (_graph_name(graph.name) or '""'), "")
+    head = "graph @" + (_graph_name(graph.name) or '""')
+    yield from _graph_lines(graph, head + _symbols(graph), "")
+
+
+def _symbols(graph: Graph) -> str:
+    """``<n = 37, m = 12 from 1 to 512>``: the symbols of open types, values and ranges."""
+    values = itertools.chain(graph.params, *[node.results for node in graph.nodes])
+    scope = next((s.scope for v in values for s in v.type.shape if type(s) is Size), None)
+    if scope is None:
+        return ""
+    parts = []
+    for symbol in scope.symbols:
+        least = "" if symbol.low == LOWEST else f" from {symbol.low}"
+        most = "" if symbol.high == HIGHEST else f" to {symbol.high}"
+        parts.append(f"{symbol.name} = {symbol.value}{least}{most}")
+    return f"<{', '.join(parts)}>"
 
 
 def _graph_lines(graph: Graph, head: str, indent: str) -> Iterator[Line]:
@@ -126,6 +146,8 @@ def print_attribute(value: Any) -> str:
         return str(value).lower()
     if kind is int or issubclass(kind, float):
         return repr(value)
+    if kind is Size:
+        return str(value)
     if kind is str:
         return json.dumps(value)
     if kind is bytes:

@@ -11,10 +11,12 @@ import pytest
 
 import hybrid as hy
 from hybrid.core import types
+from hybrid.core.sizes import OpenSizes
 from hybrid.core.types import (
     BY_NAME,
     DTYPES,
     dtype_of,
+    float32,
     promote,
     promote_scalar,
     shape_of,
@@ -95,6 +97,26 @@ def test_sizes_of_numpy_become_plain_ints() -> None:
     made = tensor_type(hy.float32, (np.int64(7), np.int32(11)))
     assert made is tensor_type(hy.float32, (7, 11))
     assert [type(n) for n in made.shape] == [int, int]
+
+
+def test_an_open_type_has_symbols_among_its_sizes() -> None:
+    sizes = OpenSizes()
+    n = sizes.symbol("n", 37)
+    found = tensor_type(float32, (n, 64))
+    assert found is tensor_type(float32, (2 * n - n, 64))
+    assert found is not tensor_type(float32, (37, 64))
+    assert [t.is_open for t in (found, tensor_type(float32, (37, 64)))] == [True, False]
+    assert (str(found), found.rank) == ("f32[n,64]", 2)
+    assert [str(found.size), str(found.nbytes)] == ["64*n", "256*n"]
+    assert tensor_type(float32, (n - n, 64)) is tensor_type(float32, (0, 64))
+    assert sizes.conditions == {}
+    with pytest.raises(ShapeError, match="negative size"):
+        tensor_type(float32, (n - 64,))
+    assert [str(condition) for condition in sizes.conditions.values()] == ["n < 64"]
+    with pytest.raises(ShapeError, match="too large"):
+        tensor_type(float32, (n, 2**31, 2**31))
+    assert shape_of(n) == (n,)
+    assert shape_of([n, np.int64(3)]) == (n, 3)
 
 
 def test_unused_types_are_forgotten() -> None:

@@ -80,6 +80,39 @@ ERRORS = {
            |                ^
         Fix: declare f32[4].""",
     ),
+    "a size that is not declared": (
+        "graph @f<n = 37>(%x: f32[n,m]) { return }",
+        """\
+        line 1, column 28: there is no size m
+         1 | graph @f<n = 37>(%x: f32[n,m]) { return }
+           |                            ^
+        Symbols are declared before the parameters, as in graph @f<n = 37>(...).
+        Fix: use one of: n.""",
+    ),
+    "a size declared twice": (
+        "graph @f<n = 37, n = 38>() { return }",
+        """\
+        line 1, column 18: the size n is declared twice
+         1 | graph @f<n = 37, n = 38>() { return }
+           |                  ^
+        Fix: give one another name.""",
+    ),
+    "a size out of its range": (
+        "graph @f<n = 37 to 12>() { return }",
+        """\
+        line 1, column 10: n = 37 is not in its range, from 2 to 12
+         1 | graph @f<n = 37 to 12>() { return }
+           |          ^
+        Fix: give it a value in its range.""",
+    ),
+    "a size that is divided by nothing": (
+        "graph @f<n = 37>(%x: f32[(n // 0)]) { return }",
+        """\
+        line 1, column 33: a division by 0
+         1 | graph @f<n = 37>(%x: f32[(n // 0)]) { return }
+           |                                 ^
+        Fix: divide by a size that is not 0.""",
+    ),
     "too few results": (
         "graph @f(%x: f32[4]) {\n  exp %x\n  return\n}",
         """\

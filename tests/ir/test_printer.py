@@ -10,7 +10,7 @@ from hypothesis import given
 
 import hybrid.ops  # noqa: F401
 from hybrid.core.types import float32, int64, tensor_type
-from hybrid.errors import Location
+from hybrid.errors import GraphError, Location
 from hybrid.ir import Builder, Graph, Value, get_op, parse, print_graph, verify
 from hybrid.ir.printer import names_of, print_attribute
 from hybrid.passes import fuse
@@ -37,6 +37,35 @@ def test_a_graph_prints_as_it_is_written() -> None:
         }"""
     )
     assert str(parse(text)) == text
+
+
+OPEN = """\
+graph @f<n = 37, m = 12 from 1 to 512>(%x: f32[n,64], %y: f32[m,2*n+1,(n // 2),-n*n+((n-3) % 4)+2000]) {
+  %a: f32[n,64] = exp %x
+  %r: f32[64*n] = reshape %a {shape=(64*n,)}
+  %s: f32[n] = sum %a {axis=(1,), keepdims=false}
+  %t: f32[32*n-32,2] = reshape %x {shape=(32*n-32, 2)}
+  return %r, %s, %t
+}"""  # noqa: E501
+
+
+def test_symbols_of_open_types_are_listed_first() -> None:
+    text = OPEN.replace("  %t: f32[32*n-32,2] = reshape %x {shape=(32*n-32, 2)}\n", "")
+    text = text.replace(", %t", "")
+    graph = parse(text)
+    assert str(graph) == text
+    verify(graph)
+    x, y = (param.type for param in graph.params)
+    sizes = x.shape[0].scope
+    assert sizes.bound(y.shape, (5, 3)) == (3, 11, 2, 1977)
+    assert sizes.bound(dict(graph.nodes[1].attrs)["shape"], (5, 3)) == (320,)
+    conditions = [str(condition) for condition in sizes.conditions.values()]
+    assert conditions == ["((n-3) % 4)+2000 >= n*n"]  # no size is negative
+
+
+def test_what_holds_for_no_size_is_refused() -> None:
+    with pytest.raises(GraphError, match=r"reshape cannot"):
+        parse(OPEN)
 
 
 def test_a_graph_of_nothing() -> None:

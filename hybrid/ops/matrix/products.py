@@ -21,6 +21,7 @@ from hybrid.ops.support.dtypes import common
 from hybrid.ops.support.operand_checks import (
     as_int,
     as_tensor,
+    broadcast_shapes,
     normalize_axis,
     require_numeric,
     require_sequence,
@@ -58,8 +59,8 @@ def product_shape(name: str, a: TensorType, b: TensorType) -> Shape:
 def batch_shape(name: str, a: TensorType, b: TensorType) -> Shape:
     """What the leading axes of two stacks of matrices broadcast to."""
     try:
-        return np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-    except ValueError:
+        return broadcast_shapes(name, *[tensor_type(t.dtype, t.shape[:-2]) for t in (a, b)])
+    except ShapeError:
         raise ShapeError(
             f"{name} cannot take {a} and {b}",
             why=f"Their leading axes {list(a.shape[:-2])} and {list(b.shape[:-2])} must agree or "

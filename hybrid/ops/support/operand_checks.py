@@ -124,10 +124,9 @@ def optional_dtype(dtype: Any, default: DType) -> DType:
 
 def broadcast_shapes(name: str, *types: TensorType) -> Shape:
     """The shape that operands of ``types`` have in common; ShapeError when there is none."""
-    first = types[0].shape
-    if all(t.shape == first for t in types):
+    first, rank = types[0].shape, max(t.rank for t in types)
+    if all(t.rank == rank and t.shape == first for t in types):
         return first
-    rank = max(t.rank for t in types)
     shape = [1] * rank
     for t in types:
         for i, n in enumerate(t.shape, rank - t.rank):
