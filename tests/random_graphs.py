@@ -9,6 +9,7 @@ import numpy as np
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
+from hybrid.core.sizes import OpenSizes
 from hybrid.core.types import (
     BY_SHORT,
     SUPPORTED,
@@ -124,6 +125,51 @@ def graphs(draw: Any, ops: Callable[[], list[Op]] = all_ops, nodes: int = 20) ->
             continue
         values.extend(results)
     return builder.finish(draw(st.lists(st.sampled_from(values), max_size=4)))
+
+
+OPENED = (4, 2)  # the sizes of SHAPES that become symbols
+
+
+def opened(graph: Graph) -> tuple[Graph, OpenSizes]:
+    """A closed ``graph`` of SHAPES with n for 4, 2 * n for 8 and m for 2; it may know less of them.
+
+    Attributes that say sizes are opened, too, where the types then are those at ``OPENED``.
+    """
+    sizes = OpenSizes()
+    n, m = (sizes.symbol(name, size) for name, size in zip("nm", OPENED, strict=True))
+    symbols = {4: n, 8: 2 * n, 2: m}
+
+    def open_(value: Any) -> Any:
+        if type(value) is tuple:
+            return tuple([open_(item) for item in value])
+        return symbols.get(value, value) if type(value) is int else value
+
+    builder = Builder(graph.name)
+    known = {
+        p: builder.param(tensor_type(p.type.dtype, open_(p.type.shape)), p.hint)
+        for p in graph.params
+    }
+    for node in graph.nodes:
+        operands = [known[v] for v in node.operands]
+        wider = [
+            (k, open_(v)) if k in ("shape", "size", "widths") else (k, v) for k, v in node.attrs
+        ]
+        for attrs in (tuple(wider), node.attrs):
+            before, conditions = len(builder.nodes), dict(sizes.conditions)
+            try:
+                results = builder.apply(node.op, operands, attrs, location=node.location)
+            except HybridError:
+                results = ()
+            if [sizes.bound(v.type.shape, OPENED) for v in results] == [
+                v.type.shape for v in node.results
+            ]:
+                known.update(zip(node.results, results, strict=True))
+                break
+            del builder.nodes[before:]
+            sizes.conditions = conditions
+        else:
+            raise AssertionError(f"{node.op.name} takes no open operands")
+    return builder.finish([known[v] for v in graph.results]), sizes
 
 
 # Control flow ------------------------------------------------------------------------------------

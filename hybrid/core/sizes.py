@@ -149,6 +149,8 @@ class OpenSizes:
             constant = dict(size.terms).get((), 0)
             if constant % math.gcd(*factors):
                 return False
+            if size.terms[0][1] < 0:  # one condition for both ways of asking
+                size = -size
         else:
             edge = 0 if relation == "<" else 1  # below which it holds
             if high is not None and high < edge:
@@ -223,7 +225,7 @@ class Size:
     def __mul__(self, other: Any) -> Any:
         terms = self._terms_of(other)
         if terms is None:
-            return NotImplemented
+            return self._plain() * other if isinstance(other, float) else NotImplemented
         made: dict[Monomial, int] = {}
         for a, x in self.terms:
             for b, y in terms:
@@ -355,7 +357,7 @@ class Size:
     def _combined(self, other: Any, sign: int) -> Any:
         terms = self._terms_of(other)
         if terms is None:
-            return NotImplemented
+            return self._plain() + sign * other if isinstance(other, float) else NotImplemented
         made = dict(self.terms)
         for monomial, count in terms:
             made[monomial] = made.get(monomial, 0) + sign * count
@@ -363,6 +365,8 @@ class Size:
 
     def _divided(self, kind: str, left: Any, right: Any) -> Any:
         other = right if left is self else left
+        if isinstance(other, float):
+            return _DIVISIONS[kind](*(s._plain() if s is self else s for s in (left, right)))
         if self._terms_of(other) is None:
             return NotImplemented
         left, right = (s if isinstance(s, Size) else operator.index(s) for s in (left, right))
@@ -378,7 +382,7 @@ class Size:
         difference = self._combined(other, -1)
         if difference is NotImplemented:
             return NotImplemented
-        if isinstance(difference, int):
+        if not isinstance(difference, Size):
             found = _RELATIONS[relation](difference, 0)
         else:
             found = self.scope.compare(difference, relation)

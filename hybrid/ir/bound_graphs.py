@@ -1,0 +1,96 @@
+"""Binding: a graph of open types at given sizes.
+
+::
+
+    graph @f<n = 37>(%x: f32[n,4]) {          graph @f(%x: f32[5,4]) {
+      %y: f32[4*n] = reshape %x            ->   %y: f32[20] = reshape %x
+        {shape=(4*n,)}                            {shape=(20,)}
+      return %y                                 return %y
+    }                                         }
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hybrid.core.sizes import OpenSizes, Size
+from hybrid.core.types import TensorType, tensor_type
+from hybrid.errors import GraphError
+from hybrid.ir.graph import Graph, Node, Value
+
+
+def sizes_of(graph: Graph) -> OpenSizes | None:
+    """The symbols of ``graph``; None where its types are not open."""
+    for value in (*graph.params, *(v for node in graph.nodes for v in node.results)):
+        if value.type.is_open:
+            return next(n.scope for n in value.type.shape if type(n) is Size)
+    return None
+
+
+def bind(graph: Graph, values: Sequence[int]) -> Graph:
+    """``graph`` with ``values`` for its symbols, in their order.
+
+    GraphError where they do not meet the conditions under which the graph was made.
+    """
+    sizes = sizes_of(graph)
+    if sizes is None:
+        return graph
+    if len(values) != len(sizes.symbols) or not sizes.holds(values):
+        given = ", ".join([f"{s.name} = {v}" for s, v in zip(sizes.symbols, values, strict=False)])
+        raise GraphError(
+            f"@{graph.name} is not made for {given or 'no sizes'}",
+            why="It holds where: " + ", ".join(map(str, sizes.conditions.values())),
+            fix="capture the function at these sizes",
+        )
+    return _Binding(sizes, values).graph(graph)
+
+
+class _Binding:
+    def __init__(self, sizes: OpenSizes, values: Sequence[int]) -> None:
+        self.sizes, self.values = sizes, values
+        self.types: dict[TensorType, TensorType] = {}
+        self.graphs: dict[int, Graph] = {}  # regions may be one and the same
+
+    def type(self, type_: TensorType) -> TensorType:
+        found = self.types.get(type_)
+        if found is None:
+            shape = self.sizes.bound(type_.shape, self.values)
+            found = self.types[type_] = tensor_type(type_.dtype, shape)
+        return found
+
+    def attribute(self, value: Any) -> Any:
+        if type(value) is tuple:
+            return tuple([self.attribute(item) for item in value])
+        if type(value) is Size:
+            return self.sizes.bound(value, self.values)
+        return self.type(value) if isinstance(value, TensorType) else value
+
+    def graph(self, graph: Graph) -> Graph:
+        found = self.graphs.get(id(graph))
+        if found is None:
+            found = self.graphs[id(graph)] = self._graph(graph)
+        return found
+
+    def _graph(self, graph: Graph) -> Graph:
+        known: dict[Value, Value] = {}
+
+        def made(value: Value) -> Value:
+            new = known[value] = Value(self.type(value.type), value.hint, value.location)
+            return new
+
+        params = tuple([made(value) for value in graph.params])
+        nodes = tuple(
+            [
+                Node(
+                    op=node.op,
+                    operands=tuple([known[v] for v in node.operands]),
+                    attrs=tuple([(name, self.attribute(value)) for name, value in node.attrs]),
+                    results=tuple([made(value) for value in node.results]),
+                    regions=tuple([self.graph(region) for region in node.regions]),
+                    location=node.location,
+                )
+                for node in graph.nodes
+            ]
+        )
+        return Graph(graph.name, params, nodes, tuple([known[v] for v in graph.results]))
