@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hybrid.core.open_ints import OpenInt, open_int, size_of, sizes_of_ints
+from hybrid.core.open_ints import OpenInt, open_int, sizes_of_ints
 from hybrid.core.sizes import OpenSizes
 
 
