@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from hybrid.calls.executable import PlanInfo, Planned
 from hybrid.calls.families import NONE, Family, NumberInputs, Trace, covers, family_key
+from hybrid.calls.open_families import OpenFamily, open_family_key
 from hybrid.calls.recapture_reasons import Call, about_numbers, described, why_new
 from hybrid.config import is_configured, plan_cache
 from hybrid.core.exceptions import taken
@@ -82,6 +83,7 @@ class Hybridized:
         }  # fmt: skip
         self._plans: dict[Hashable, list[Planned]] = {}
         self._families: dict[Hashable, Family] = {}
+        self._open_families: dict[Hashable, OpenFamily] = {}
         # The plan last used for arguments that are all plain tensors, by their types, with
         # recording off and on: what most calls look up.
         self._quick: tuple[dict[Hashable, Planned], ...] = ({}, {})
@@ -248,10 +250,20 @@ class Hybridized:
     def _planned(self, call: Call, family: Family, trace: Trace) -> tuple[Planned, str]:
         """The plan of what ``trace`` captures, and what there is to say of numbers in it."""
         keys, leaves = call.key[1], call.leaves
+        opened = self._opened(call)
+        if opened is not None:
+            fast = self.options["optimize"] == "fast"
+            return Planned(opened, leaves, call.key, frozenset(), fast=fast), ""
         capture, inputs = family.capture(keys, leaves, trace)
         about = about_numbers(call, inputs, family.refusal(keys, leaves), capture)
         fast = self.options["optimize"] == "fast"
         return Planned(capture, leaves, call.key, inputs.numbers, fast=fast), about
+
+    def _opened(self, call: Call) -> Capture | None:
+        family_of = open_family_key(call.key, call.leaves)
+        family = self._open_families.setdefault(family_of, OpenFamily())
+        trace = functools.partial(self._trace, call.args, call.kwargs, call.leaves, NONE)
+        return family.capture(call.leaves, trace)
 
     def _why(self, call: Call) -> str:
         dropped = call.key in self._dropped and not self._plans.get(call.key)
@@ -263,10 +275,11 @@ class Hybridized:
         kwargs: dict[str, Any],
         leaves: Sequence[Any],
         inputs: NumberInputs = NONE,
+        opened: Any = None,
     ) -> Capture:
         converts = self.options["mode"] != "trace"
         members = _as_they_are
-        options: dict[str, Any] = {"numbers": inputs.numbers}
+        options: dict[str, Any] = {"numbers": inputs.numbers, "opened": opened}
         if inputs or not is_straight(self.function, args, kwargs):
             with phase("import"):  # at the first capture of a process
                 from hybrid.staging.callee import resolving

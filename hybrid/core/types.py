@@ -14,6 +14,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from hybrid.core.open_ints import open_int, size_of
 from hybrid.core.sizes import Size, value_here
 from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 
@@ -124,10 +125,13 @@ class TensorType:
     An open one has symbols among its sizes, and prints as ``f32[n,4]``: see ``hybrid.core.sizes``.
     """
 
-    __slots__ = ("__weakref__", "dtype", "floating", "is_open", "nbytes", "rank", "shape", "size")
+    __slots__ = (
+        "__weakref__", "dtype", "floating", "ints", "is_open", "nbytes", "rank", "shape", "size",
+    )  # fmt: skip
 
     dtype: DType
     floating: bool
+    ints: Shape  # the shape as the author's code gets it
     is_open: bool
     shape: Shape
     rank: int
@@ -188,6 +192,7 @@ def tensor_type(dtype: DType, shape: Shape) -> TensorType:
     made.dtype, made.shape, made.rank = dtype, shape, len(shape)
     made.size, made.nbytes, made.floating = size, size * dtype.itemsize, dtype.is_floating
     made.is_open = any(type(n) is Size for n in shape)
+    made.ints = tuple(map(open_int, shape)) if made.is_open else shape
     with _interning:
         _recent.append(made)
         return _interned.setdefault((dtype, shape), made)
@@ -195,6 +200,7 @@ def tensor_type(dtype: DType, shape: Shape) -> TensorType:
 
 def shape_of(obj: object, what: str = "shape") -> Shape:
     """``obj`` (an int or a sequence of ints) as a shape."""
+    obj = size_of(obj)
     if type(obj) is Size:
         return (obj,)  # type: ignore[return-value]
     if isinstance(obj, (int, np.integer)) and not isinstance(obj, bool):
@@ -203,6 +209,7 @@ def shape_of(obj: object, what: str = "shape") -> Shape:
         items = tuple(obj)  # type: ignore[arg-type]
         if any(isinstance(n, bool) for n in items):
             raise TypeError
+        items = tuple(map(size_of, items))
         return tuple(n if type(n) is Size else n.__index__() for n in items)
     except (TypeError, AttributeError):
         raise ArgumentTypeError(

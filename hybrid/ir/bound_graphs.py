@@ -43,14 +43,17 @@ def bind(graph: Graph, values: Sequence[int]) -> Graph:
             why="It holds where: " + ", ".join(map(str, sizes.conditions.values())),
             fix="capture the function at these sizes",
         )
-    return _Binding(sizes, values).graph(graph)
+    return Binding(sizes, values).graph(graph)
 
 
-class _Binding:
+class Binding:
+    """Values for symbols, and what open types, values and graphs become by them."""
+
     def __init__(self, sizes: OpenSizes, values: Sequence[int]) -> None:
         self.sizes, self.values = sizes, values
         self.types: dict[TensorType, TensorType] = {}
         self.graphs: dict[int, Graph] = {}  # regions may be one and the same
+        self.made: dict[Value, Value] = {}
 
     def type(self, type_: TensorType) -> TensorType:
         found = self.types.get(type_)
@@ -73,7 +76,7 @@ class _Binding:
         return found
 
     def _graph(self, graph: Graph) -> Graph:
-        known: dict[Value, Value] = {}
+        known = self.made
 
         def made(value: Value) -> Value:
             new = known[value] = Value(self.type(value.type), value.hint, value.location)

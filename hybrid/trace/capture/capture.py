@@ -8,7 +8,7 @@ goes to.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from hybrid.autodiff.presence import Ct, OptionalCt, neutral
@@ -36,6 +36,7 @@ from hybrid.trace.capture.captured_graph import (
 from hybrid.trace.capture.first_gradients import FirstGradients, unmarked
 from hybrid.trace.capture.history_flags import presence
 from hybrid.trace.capture.number_inputs import as_input, number_cell, put_numbers
+from hybrid.trace.capture.open_arguments import open_axes, require_apart, stand_ins
 from hybrid.trace.capture.outputs import KnownValues, ResultBuilder
 from hybrid.trace.capture.writes import Writes
 from hybrid.trace.gradients.region_vjp import cut, values_of
@@ -62,10 +63,12 @@ def capture(
     unrolls: bool = False,
     follows: bool = False,
     numbers: Collection[int] = (),
+    opened: Mapping[tuple[int, int], int] | None = None,
 ) -> Capture:
     """Trace ``function(*args, **kwargs)``, whose leaves are ``leaves``, and return the Capture.
 
-    The ``numbers`` among the leaves become inputs.  ``convert`` makes functions of the author's
+    The ``numbers`` among the leaves become inputs.  ``opened`` axes (leaf, axis) get a symbol for
+    each of the numbers given for them.  ``convert`` makes functions of the author's
     stage their control flow; ``unrolls`` tells to trace loops over Python ranges iteration by
     iteration, ``follows`` to follow which tensors are one.  Whatever happens, function, cells,
     attributes and containers are left as they were, but for what may be the work of other threads:
@@ -81,11 +84,12 @@ def capture(
         general=bool(numbers or guards.inputs),
         unrolls=unrolls,
         follows=follows,
+        opens=bool(opened),
         refuses=None if current().batches else refuse_recurring,
         many=current().many,
     )
     writes = Writes(tracer, guards)
-    trace = functools.partial(_captured, writes, function, args, kwargs, leaves, numbers)
+    trace = functools.partial(_captured, writes, function, args, kwargs, leaves, numbers, opened)
     return ending(trace, writes.undo)
 
 
@@ -99,10 +103,13 @@ def _captured(
     kwargs: dict[str, Any],
     leaves: Sequence[Any],
     numbers: Collection[int],
+    opened: Mapping[tuple[int, int], int] | None,
 ) -> Capture:
     """Run the function with traced arguments, put its writes back, and return the Capture."""
     tracer, guards = writes.tracer, writes.guards
     structure = flatten((args, kwargs))[1]
+    axes = open_axes(leaves, opened) if opened else None
+    originals, leaves = leaves, leaves if axes is None else stand_ins(leaves, axes)
     with interpreting(tracer):
         places = {i: number_cell(leaves[i]) for i in numbers}
         leaves = [as_input(tracer, t, places.get(i)) for i, t in enumerate(leaves)]
@@ -131,7 +138,10 @@ def _captured(
             finally:
                 writes.end()
             writes.require_repeatable(tracer.builder.name, at)
+            if axes is not None:
+                require_apart(tracer, originals, axes)
             captured = _CaptureBuilder(writes, leaves, known).run(result)
+            captured.open_axes = axes
         except BaseException as error:
             writes.give_up(error)
             raise

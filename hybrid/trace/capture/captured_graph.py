@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from hybrid.core.dataclass import dataclass, field
+from hybrid.core.sizes import OpenSizes
 from hybrid.core.tree import Several, Structure, unflatten, unflatten_several
 from hybrid.core.types import TensorType
 from hybrid.eager.execution import as_tensor
@@ -186,6 +187,26 @@ class LazyGraph:
     read: Callable[[], Graph]
 
 
+@dataclass(frozen=True, slots=True)
+class OpenAxes:
+    """The axes of arguments that have symbols, and the types of the arguments."""
+
+    sizes: OpenSizes
+    places: tuple[tuple[int, int], ...]  # of each symbol: an argument leaf, and an axis of it
+    types: dict[int, TensorType]  # of the leaves that have such axes
+
+    def values(self, leaves: Sequence[Any]) -> tuple[int, ...] | None:
+        """The sizes at a call of ``leaves``; None where the graph is not for these."""
+        values = tuple([leaves[i].type.shape[axis] for i, axis in self.places])
+        if not self.sizes.holds(values):
+            return None
+        same = all(
+            self.sizes.bound(type_.shape, values) == leaves[i].type.shape
+            for i, type_ in self.types.items()
+        )
+        return values if same else None
+
+
 @dataclass(slots=True)
 class Capture:
     """A captured function for one key: the graph, and how a call binds its inputs and results."""
@@ -219,6 +240,7 @@ class Capture:
     # What became of places in the author's code, for explain().
     notes: list[tuple[Location | None, str]] = field(default_factory=list)
     plans: Plans | None = None  # that run the graph, where they are known
+    open_axes: OpenAxes | None = None  # of the arguments, where the graph is one for many sizes
     recaptured: tuple[str, ...] = ()  # the reasons to capture again that have led to this one
 
     @property

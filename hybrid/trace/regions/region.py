@@ -44,6 +44,7 @@ class Region(Tracer):
             stand_ins=parent.stand_ins,
             convert=parent.convert,
             general=parent.general,
+            opens=parent.opens,
             unrolls=parent.unrolls,
             follows=parent.follows,
             journal=parent.journal,

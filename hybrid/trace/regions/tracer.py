@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass, field
+from hybrid.core.open_ints import OpenInt, sizes_of_ints
 from hybrid.core.timing import phase
 from hybrid.core.types import DType, TensorType, dtype_of, tensor_type
 from hybrid.eager.execution import (
@@ -107,6 +108,7 @@ class Tracer:
     turning: Turning | None = None  # of a whole capture: the arguments that it turns
     convert: Callable[[Any, bool], Any] | None = None  # from the author's functions to staged ones
     general: bool = False  # whether Python numbers among the arguments are traced
+    opens: bool = False  # whether arguments have axes of which only the run knows the size
     unrolls: bool = False  # whether loops over Python ranges are traced iteration by iteration
     journal: Journal = field(default_factory=Journal)  # what the code of the capture writes
     built: dict[int, Any] = field(default_factory=dict)  # modules made meanwhile, by their ids
@@ -156,6 +158,8 @@ class Tracer:
         if narrow is not None:
             return in_float32(self, op, operands, attrs, narrow)
         tensors = [self.traced(t) for t in prepare(self, op, operands)]
+        if self.opens:
+            attrs = {name: sizes_of_ints(value) for name, value in attrs.items()}
         given = op.attributes(attrs)
         if self.handlers:
             values = [t.content for t in tensors]
@@ -179,6 +183,9 @@ class Tracer:
             return obj
         if isinstance(obj, Number):
             return obj.lifted(dtype)
+        if type(obj) is OpenInt:
+            attrs = {"shape": (), "value": obj.size, "dtype": dtype or dtype_of(int)}
+            return self.apply(get_op("full"), (), attrs)
         if type(obj) in (bool, int, float):
             dtype = dtype or dtype_of(type(obj))
             value = as_tensor(obj, dtype)  # raises what eager would raise
