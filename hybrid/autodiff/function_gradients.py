@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid import ops
+from hybrid.autodiff.presence import chosen
 from hybrid.autodiff.tape import cotangents, leads_beyond, node_of, seed_for, tangents
 from hybrid.core.dataclass import dataclass
+from hybrid.core.imports import above
 from hybrid.core.tree import describe, flatten, tree_map, unflatten
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
@@ -209,8 +211,15 @@ def detached(tree: Any, roots: Sequence[AnyRecord]) -> Any:
     own = {node_of(record)[0] for record in roots}
 
     def cut(leaf: Any) -> Any:
-        has_history = isinstance(leaf, Tensor) and leaf.record is not None
-        return leaf.detach() if has_history and not leads_beyond([leaf.record], own) else leaf
+        if not isinstance(leaf, Tensor) or leaf.record is None:
+            return leaf
+        if not leads_beyond([leaf.record], own):
+            return leaf.detach()
+        beyond = above.presence_beyond([leaf.record], own) if current().traces else None
+        if beyond is None:
+            return leaf
+        with recording(True):
+            return chosen(beyond, leaf, leaf.detach())
 
     return tree_map(cut, tree)
 

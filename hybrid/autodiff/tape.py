@@ -19,6 +19,7 @@ from hybrid.autodiff.presence import (
     Ct,
     OptionalCt,
     added,
+    chosen,
     chosen_ct,
     marked,
     neutral,
@@ -27,6 +28,7 @@ from hybrid.autodiff.presence import (
 )
 from hybrid.autodiff.record_values import Edge, Node, TapeValue, make_snapshot, restored, saved_type
 from hybrid.core.dataclass import dataclass
+from hybrid.core.imports import above
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import (
@@ -175,15 +177,20 @@ def cotangents(
     spent: set[Node] = set()
     nodes = history((record for record, _ in seeds), spent=spent)
     wanted = set(targets)
+    records = [record for record, _ in seeds]
+    beyond: Tensor | None = None
     if differentiable is None:
-        differentiable = is_recording() and (
-            any(ct.record is not None for _, ct in seeds)
-            or leads_beyond([record for record, _ in seeds], wanted, nodes)
-        )
+        differentiable = is_recording() and any(ct.record is not None for _, ct in seeds)
+        if not differentiable and is_recording() and leads_beyond(records, wanted, nodes):
+            differentiable = True
+            beyond = above.presence_beyond(records, wanted) if current().traces else None
     ends = [node_of(record)[0] for record, _ in seeds]
     with recording(differentiable), current().going_back(ends, nodes):
         found = _pull(seeds, targets, wanted, descendants(nodes, wanted | spent))
-        return [plain(ct) for ct in found]
+        grads = [plain(ct) for ct in found]
+        if beyond is not None:
+            return [g if g is None else chosen(beyond, g, g.detach()) for g in grads]
+        return grads
 
 
 def pulled_back(

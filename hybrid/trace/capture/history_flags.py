@@ -14,13 +14,14 @@ by the way back: a value has a history where a cotangent of it would arrive at a
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from hybrid.autodiff.flow import control_flows
 from hybrid.autodiff.presence import OptionalCt, disjoined, flag, nothing
-from hybrid.autodiff.record_values import type_of
+from hybrid.autodiff.record_values import Node, type_of
 from hybrid.autodiff.tape import history, pulled_back
 from hybrid.eager.tensor import Tensor
+from hybrid.ir.interpreter import current
 from hybrid.ir.record import AnyRecord, Leaf, Record, node_of, recording
 from hybrid.ops.flow.control import CONTROL
 from hybrid.trace.regions.build import live
@@ -28,9 +29,13 @@ from hybrid.trace.regions.tracer import Tracer
 
 
 class Certainty:
-    """Computes whether a value has a history in every run, from the histories of its operands."""
+    """Computes whether a value has a history in every run, from the histories of its operands.
 
-    def __init__(self) -> None:
+    One that leads to the variables ``own`` alone does not count.
+    """
+
+    def __init__(self, own: Collection[Node] = ()) -> None:
+        self.own = own
         self.known: dict[Leaf | Record, tuple[bool, ...]] = {}
 
     def of(self, record: AnyRecord) -> bool:
@@ -39,9 +44,11 @@ class Certainty:
             if type(node) is Record and node not in self.known:
                 self.known[node] = self._of_node(node)
         node, index = node_of(record)
-        return type(node) is not Record or self._at(node, index)
+        return self._at(node, index)
 
-    def _at(self, node: Record, index: int) -> bool:
+    def _at(self, node: Leaf | Record, index: int) -> bool:
+        if type(node) is not Record:
+            return node not in self.own
         found = self.known.get(node, ())
         return found[index] if index < len(found) else False
 
@@ -49,9 +56,7 @@ class Certainty:
         operands = []
         for parent in node.parents:
             made, index = (None, 0) if parent is None else node_of(parent)
-            operands.append(
-                made is not None and (type(made) is not Record or self._at(made, index))
-            )
+            operands.append(made is not None and self._at(made, index))
         count = len(node.results or ())
         if not node.attrs.get("regions"):
             return (any(operands),) * count
@@ -61,17 +66,37 @@ class Certainty:
         return tuple(control_flows(node.op, operands, attrs, regions, surely=True))
 
 
-def presence(tracer: Tracer, records: Sequence[AnyRecord]) -> list[Tensor | None]:
-    """Return for each record the flag that its value has a history; None stands for always."""
-    certain = Certainty()
-    return [None if certain.of(record) else _flag_of(tracer, record) for record in records]
+def presence(
+    tracer: Tracer, records: Sequence[AnyRecord], own: Collection[Node] = ()
+) -> list[Tensor | None]:
+    """Return for each record the flag that its value has a history; None stands for always.
+
+    Histories that lead to the variables ``own`` alone are none.
+    """
+    certain = Certainty(own)
+    return [None if certain.of(record) else _flag_of(tracer, record, own) for record in records]
 
 
-def _flag_of(tracer: Tracer, record: AnyRecord) -> Tensor | None:
+def presence_beyond(records: Sequence[AnyRecord], own: Collection[Node]) -> Tensor | None:
+    """Return the flag that one of ``records`` leads beyond ``own`` variables; None for always.
+
+    ::
+
+        def loss(x):  # of which hy.grad takes the gradient
+            v = x
+            if s > 0:
+                v = x * w  # then, and only then, w is part of the gradient by x
+            return (v * v).sum()
+    """
+    found = presence(current(), records, own)
+    return functools.reduce(disjoined, found) if all(f is not None for f in found) else None
+
+
+def _flag_of(tracer: Tracer, record: AnyRecord, own: Collection[Node]) -> Tensor | None:
     """Return the flag that a cotangent of the value of ``record`` would arrive at a leaf."""
     builder = tracer.builder
     nodes = len(builder.nodes)
-    leaves = [leaf for leaf in history([record]) if isinstance(leaf, Leaf)]
+    leaves = [leaf for leaf in history([record]) if isinstance(leaf, Leaf) and leaf not in own]
     with recording(False):
         ct = nothing(type_of(record))  # passes drop what is computed of it
         found: Tensor | None = None
