@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 from hybrid.calls.executable import PlanInfo, Planned
 from hybrid.calls.families import NONE, Family, NumberInputs, Trace, covers, family_key
-from hybrid.calls.open_families import OpenFamily, open_family_key
-from hybrid.calls.recapture_reasons import Call, about_numbers, described, why_new
+from hybrid.calls.open_families import Opened, OpenFamily, open_family_key
+from hybrid.calls.recapture_reasons import Call, about_numbers, about_sizes, described, why_new
 from hybrid.config import is_configured, plan_cache
 from hybrid.core.exceptions import taken
 from hybrid.core.timing import phase
@@ -31,7 +31,7 @@ from hybrid.errors import (
     author_location,
 )
 from hybrid.ir import Graph
-from hybrid.ir.interpreter import ACTIVE, current
+from hybrid.ir.interpreter import ACTIVE, current, stack
 from hybrid.ir.record import is_recording
 from hybrid.ops.support.operand_checks import require_choice
 from hybrid.trace.capture.capture import capture
@@ -63,7 +63,14 @@ class Hybridized:
         fallback: str = "error",
         max_plans: int = 64,
         name: str | None = None,
+        dynamic: bool | None = None,
     ) -> None:
+        if dynamic is not None and dynamic is not False:
+            raise ArgumentError(
+                f"dynamic is {dynamic!r}",
+                why="Axes whose sizes change are opened by themselves.",
+                fix="leave dynamic out, or give False for a capture for each size",
+            )
         require_choice("mode", mode, MODES)
         require_choice("optimize", optimize, ("exact", "fast"))
         require_choice("fallback", fallback, ("error", "eager"))
@@ -79,7 +86,7 @@ class Hybridized:
         self.unbound: Hybridized | None = None  # of a method: the one that the class holds
         self.options = {
             "mode": mode, "optimize": optimize, "fallback": fallback, "max_plans": max_plans,
-            "name": name,
+            "name": name, "dynamic": dynamic,
         }  # fmt: skip
         self._plans: dict[Hashable, list[Planned]] = {}
         self._families: dict[Hashable, Family] = {}
@@ -250,20 +257,22 @@ class Hybridized:
     def _planned(self, call: Call, family: Family, trace: Trace) -> tuple[Planned, str]:
         """The plan of what ``trace`` captures, and what there is to say of numbers in it."""
         keys, leaves = call.key[1], call.leaves
-        opened = self._opened(call)
-        if opened is not None:
-            fast = self.options["optimize"] == "fast"
-            return Planned(opened, leaves, call.key, frozenset(), fast=fast), ""
-        capture, inputs = family.capture(keys, leaves, trace)
-        about = about_numbers(call, inputs, family.refusal(keys, leaves), capture)
         fast = self.options["optimize"] == "fast"
+        sizes = self._open_families.setdefault(open_family_key(call.key, leaves), OpenFamily())
+        if self._opens():
+            opening = functools.partial(self._trace, call.args, call.kwargs, leaves, NONE)
+            bound = sizes.capture(leaves, opening)
+            if bound is not None:
+                planned = Planned(bound, leaves, call.key, NONE.numbers, fast=fast)
+                return planned, about_sizes(call, bound)
+        capture, inputs = family.capture(keys, leaves, trace)
+        sizes.captured()
+        about = about_numbers(call, inputs, family.refusal(keys, leaves), capture)
         return Planned(capture, leaves, call.key, inputs.numbers, fast=fast), about
 
-    def _opened(self, call: Call) -> Capture | None:
-        family_of = open_family_key(call.key, call.leaves)
-        family = self._open_families.setdefault(family_of, OpenFamily())
-        trace = functools.partial(self._trace, call.args, call.kwargs, call.leaves, NONE)
-        return family.capture(call.leaves, trace)
+    def _opens(self) -> bool:
+        """Whether axes are opened: not for files, nor within a transform, whose sizes are one's."""
+        return self.options["dynamic"] is None and plan_cache() is None and not stack()
 
     def _why(self, call: Call) -> str:
         dropped = call.key in self._dropped and not self._plans.get(call.key)
@@ -275,7 +284,7 @@ class Hybridized:
         kwargs: dict[str, Any],
         leaves: Sequence[Any],
         inputs: NumberInputs = NONE,
-        opened: Any = None,
+        opened: Opened | None = None,
     ) -> Capture:
         converts = self.options["mode"] != "trace"
         members = _as_they_are
@@ -498,7 +507,13 @@ def hybridize(function: Any = None, /, **options: Any) -> Any:
 
     mode: ``"auto"``, ``"trace"`` or ``"ast"``; optimize: ``"exact"`` never changes a bit,
     ``"fast"`` may; fallback: ``"error"``, or ``"eager"`` to run what cannot be captured eagerly,
-    with a warning; max_plans: how many plans are kept (least recently used go first).
+    with a warning; max_plans: how many plans are kept (least recently used go first); dynamic: None
+    opens axes whose sizes change, False captures the function for each size.
+
+    An axis that has other sizes in the second call is opened: one capture serves all sizes, and each
+    of them gets a plan of its own, of the same bits as eager code.  What Python code asks of a size
+    is a condition of the capture (``n > 16``); what takes it for a plain number (``range(n)``,
+    ``str(n)``, ``n / 2``) fixes the axis, and the function is captured for each size again.
 
     What a function computes of tensors from outside alone, which it does not write, is computed
     again only when they have been written.

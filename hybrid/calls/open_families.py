@@ -1,4 +1,9 @@
-"""Families of calls that differ in sizes alone, and share a capture with open axes."""
+"""Families of calls that differ in sizes alone, and share a capture with open axes.
+
+The first call of a family is captured for its sizes.  At the next one, the axes that have changed
+get symbols: that capture serves all calls that meet the conditions under which it was made, each
+size with a plan of its own, which is bound and not captured.
+"""
 
 from __future__ import annotations
 
@@ -7,56 +12,83 @@ from typing import Any
 
 from hybrid.core.dataclass import replace
 from hybrid.core.exceptions import is_interrupt
-from hybrid.core.sizes import LOWEST
+from hybrid.core.sizes import HIGHEST, LOWEST
 from hybrid.eager.tensor import Tensor
 from hybrid.ir.bound_graphs import Binding
 from hybrid.trace.capture.captured_graph import Capture
 
-Opened = Mapping[tuple[int, int], int]
-_MOST = 16  # sizes of a family that are remembered
+Axis = tuple[int, int]  # of a leaf of the arguments
+Opened = Mapping[Axis, int]  # axes of one number have one symbol
+_REMEMBERED = 16  # calls whose shapes tell which axes change
+_MOST = 8  # open captures of a family: a function that needs more tells sizes apart
 
 
 class OpenFamily:
-    """The open captures of calls whose arguments have the same ranks."""
+    """The open captures of calls whose arguments differ in sizes alone."""
 
     def __init__(self) -> None:
         self.seen: list[tuple[tuple[int, ...], ...]] = []  # shapes of the tensors of each call
         self.captures: list[tuple[Capture, Callable[..., bool]]] = []
-        self.refusal = ""
+        self.fixed: set[Axis] = set()  # that the function takes for plain numbers
+        self.refusal = ""  # why there is no open capture
+        self._failure = ""
 
     def capture(self, leaves: Sequence[Any], trace: Callable[[Opened], Capture]) -> Capture | None:
         """The capture of a call, bound to its sizes; None where it is one for these sizes alone."""
         found = self._bound(leaves)
-        if found is None and not self.refusal:
+        if found is None and not self.refusal and len(self.captures) < _MOST:
             opened = self.opened(leaves)
             if opened:
-                try:
-                    made = trace(opened)
-                except Exception as error:
-                    if is_interrupt(error):
-                        raise
-                    self.refusal = (str(error) or type(error).__name__).splitlines()[0]
-                else:
-                    self.captures.append((made, made.guards.compiled(made)))
-                    found = self._bound(leaves)
+                found = self._opening(leaves, opened, trace)
         shapes = tuple([leaf.type.shape for leaf in leaves if isinstance(leaf, Tensor)])
-        if shapes not in self.seen and len(self.seen) < _MOST:
+        if shapes not in self.seen and len(self.seen) < _REMEMBERED:
             self.seen.append(shapes)
         return found
 
+    def captured(self) -> None:
+        """Take note that the call was captured for its sizes alone, and raised nothing."""
+        self.refusal, self._failure = self.refusal or self._failure, ""
+
     def opened(self, leaves: Sequence[Any]) -> Opened:
         """The axes that differ from call to call; those that always agree have one number."""
-        found: dict[tuple[int, int], int] = {}
+        found: dict[Axis, int] = {}
         numbers: dict[tuple[int, ...], int] = {}
         tensors = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
         for at, i in enumerate(tensors):
-            if hasattr(leaves[i], "leaf"):  # a parameter
+            if hasattr(leaves[i], "leaf"):  # a variable, whose gradients are kept
                 continue
             for axis, size in enumerate(leaves[i].type.shape):
                 history = (size, *[shapes[at][axis] for shapes in self.seen])
-                if len(set(history)) > 1 and size >= LOWEST:
+                varies = len(set(history)) > 1 and LOWEST <= size <= HIGHEST
+                if varies and (i, axis) not in self.fixed:
                     found[i, axis] = numbers.setdefault(history, len(numbers))
         return found
+
+    def _opening(
+        self, leaves: Sequence[Any], opened: Opened, trace: Callable[[Opened], Capture]
+    ) -> Capture | None:
+        """A new open capture, bound; None where there can be none, or the call raises."""
+        try:
+            made = trace(opened)
+        except Exception as error:
+            if is_interrupt(error):
+                raise
+            self._failure = (str(error) or type(error).__name__).splitlines()[0]
+            return None
+        axes = made.open_axes
+        if made.firsts is not None or axes is None:
+            self._failure = "it stores gradients where there were none"
+            return None
+        pinned = [symbol in axes.sizes.pinned() for symbol in axes.sizes.symbols]
+        if any(pinned):
+            numbers = [
+                opened[place] for place, is_one in zip(axes.places, pinned, strict=True) if is_one
+            ]
+            self.fixed.update([place for place, number in opened.items() if number in numbers])
+            rest = {place: number for place, number in opened.items() if place not in self.fixed}
+            return self._opening(leaves, rest, trace) if rest else None
+        self.captures.append((made, made.guards.compiled(made)))
+        return self._bound(leaves)
 
     def _bound(self, leaves: Sequence[Any]) -> Capture | None:
         for made, holds in self.captures:
@@ -70,33 +102,30 @@ class OpenFamily:
 def _holds(holds: Callable[..., bool], leaves: Sequence[Any]) -> bool:
     try:
         return holds(leaves)
-    except AttributeError:
+    except AttributeError:  # a method, or a place that was read, is gone
         return False
 
 
 def bound(capture: Capture, values: Sequence[int]) -> Capture:
-    """``capture`` at these sizes."""
+    """``capture`` at the sizes ``values`` of its symbols."""
     assert capture.open_axes is not None
     binding = Binding(capture.open_axes.sizes, values)
-    graph, gradient = binding.graph(capture.graph), capture.gradient
+    graph, gradient, recorded = binding.graph(capture.graph), capture.gradient, capture.recorded
     if gradient is not None:
-        back = gradient.backward
-        gradient = replace(
-            gradient, backward=replace(back, graph=binding.graph(back.graph)), further={}
-        )
-    recorded = capture.recorded
+        back = replace(gradient.backward, graph=binding.graph(gradient.backward.graph))
+        gradient = replace(gradient, backward=back, further={})
     if recorded is not None:
         recorded = frozenset([binding.made[v] for v in recorded if v in binding.made])
     return replace(capture, stored_graph=graph, gradient=gradient, recorded=recorded, plans=None)
 
 
 def open_family_key(key: Any, leaves: Sequence[Any]) -> Hashable:
-    """``key`` with the rank of each tensor for its shape."""
+    """The key of a family: ``key`` with the rank of each tensor in place of its shape."""
     structure, keys, *rest = key
     kinds = [
         (leaf.type.dtype, leaf.type.rank, leaf.record is not None)
         if isinstance(leaf, Tensor)
-        else key
-        for leaf, key in zip(leaves, keys, strict=True)
+        else own
+        for leaf, own in zip(leaves, keys, strict=True)
     ]
     return (structure, tuple(kinds), *rest)

@@ -19,17 +19,15 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from hybrid.core.sizes import Size
+from hybrid.core.sizes import Size, SizeHolder
 
 _new = object.__new__
 
 
-class OpenInt:
+class OpenInt(SizeHolder):
     """An int of the author's code that is ``size``, and differs from call to call."""
 
-    __slots__ = ("__weakref__", "size")
-
-    size: Size
+    __slots__ = ("__weakref__",)
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -72,6 +70,8 @@ class OpenInt:
         return self
 
     def __getattr__(self, name: str) -> Any:
+        if not hasattr(int, name):
+            raise AttributeError(f"'int' object has no attribute {name!r}", name=name)
         return getattr(operator.index(self), name)  # bit_length() and the like, of the int here
 
     def __pos__(self) -> OpenInt:
@@ -101,15 +101,19 @@ def size_of(number: Any) -> Any:
 
 
 def sizes_of_ints(value: Any) -> Any:
-    """``value``, lists and tuples gone through, with a Size for each OpenInt."""
+    """``value``, lists, tuples and slices gone through, with a Size for each OpenInt."""
     if type(value) is tuple or type(value) is list:
         return type(value)([sizes_of_ints(item) for item in value])
+    if type(value) is slice:
+        return slice(*map(size_of, (value.start, value.stop, value.step)))
     return size_of(value)
 
 
 def _binary(function: Callable[..., Any], reflected: bool) -> Callable[..., Any]:
     def method(self: OpenInt, other: Any) -> Any:
-        if not isinstance(other, (int, float)) or type(other).__module__ not in _PLAIN_MODULES:
+        if type(other) is not Size and (
+            not isinstance(other, (int, float)) or type(other).__module__ not in _PLAIN_MODULES
+        ):
             return NotImplemented  # a tensor, a traced number, a class of the author's
         a, b = (size_of(other), self.size) if reflected else (self.size, size_of(other))
         found = function(a, b)

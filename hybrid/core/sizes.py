@@ -124,6 +124,14 @@ class OpenSizes:
         known: dict[Variable, int] = dict(zip(self.symbols, values, strict=True))
         return _bound(value, known)
 
+    def pinned(self) -> set[SizeSymbol]:
+        """The symbols of which the conditions allow the value here alone."""
+        return {
+            size.terms[0][0][0]
+            for size, relation, holds in self.conditions.values()
+            if relation == "==" and holds and _is_shifted_symbol(size)
+        }
+
     def _next(self) -> int:
         return len(self.symbols) + len(self._quotients)
 
@@ -185,6 +193,14 @@ class OpenSizes:
         return Size(self, (((found,), 1),))
 
 
+class SizeHolder:
+    """What has a ``size`` to compute with, and looks like another thing."""
+
+    __slots__ = ("size",)
+
+    size: Size
+
+
 class Size:
     """An integer expression over the symbols of an ``OpenSizes``, which is no constant.
 
@@ -199,6 +215,11 @@ class Size:
         self.value = sum(math.prod([v.value for v in m]) * c for m, c in terms)
         self.range: Range = _sum_range([_scaled(_product_range(m), c) for m, c in terms])
         self._hash = hash(terms)
+
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """What isinstance() goes by: type rules ask whether sizes are ints."""
+        return int
 
     # Arithmetic -------------------------------------------------------------------------------
 
@@ -236,7 +257,7 @@ class Size:
     __rmul__ = __mul__
 
     def __pow__(self, other: Any) -> Any:
-        if not isinstance(other, int) or other < 0:
+        if type(other) is Size or not isinstance(other, int) or other < 0:
             return self._plain() ** other
         return math.prod([self] * other)
 
@@ -300,8 +321,8 @@ class Size:
         """What NumPy computes with it: arithmetic with one of its integers, or with an int."""
         compute = _OF_NUMPY.get(function.__name__)
         if compute and method == "__call__" and not options and not any(map(np.ndim, inputs)):
-            return compute(*[x if isinstance(x, Size) else operator.index(x) for x in inputs])
-        plain = [x._plain() if isinstance(x, Size) else x for x in inputs]
+            return compute(*[x if type(x) is Size else operator.index(x) for x in inputs])
+        plain = [x._plain() if type(x) is Size else x for x in inputs]
         return getattr(function, method)(*plain, **options)
 
     def __index__(self) -> int:
@@ -344,7 +365,9 @@ class Size:
         return self.scope.fix(self)
 
     def _terms_of(self, other: Any) -> Terms | None:
-        if isinstance(other, Size):
+        if isinstance(other, SizeHolder):
+            other = other.size
+        if type(other) is Size:
             if other.scope is not self.scope:
                 raise ValueError(f"the sizes {self} and {other} are those of two captures")
             return other.terms
@@ -364,12 +387,13 @@ class Size:
         return _made(self.scope, made)
 
     def _divided(self, kind: str, left: Any, right: Any) -> Any:
+        left, right = (s.size if isinstance(s, SizeHolder) else s for s in (left, right))
         other = right if left is self else left
         if isinstance(other, float):
             return _DIVISIONS[kind](*(s._plain() if s is self else s for s in (left, right)))
         if self._terms_of(other) is None:
             return NotImplemented
-        left, right = (s if isinstance(s, Size) else operator.index(s) for s in (left, right))
+        left, right = (s if type(s) is Size else operator.index(s) for s in (left, right))
         if right == 0:
             raise ZeroDivisionError(f"{left} {kind} 0")
         return self.scope.divided(kind, left, right)
@@ -377,12 +401,14 @@ class Size:
     def _compared(self, other: Any, relation: Relation, opposite: bool) -> Any:
         if self is other:
             return (relation != "<") is not opposite
-        if isinstance(other, Size) and other.scope is not self.scope and relation == "==":
+        if isinstance(other, SizeHolder):
+            other = other.size
+        if type(other) is Size and other.scope is not self.scope and relation == "==":
             return opposite
         difference = self._combined(other, -1)
         if difference is NotImplemented:
             return NotImplemented
-        if not isinstance(difference, Size):
+        if type(difference) is not Size:
             found = _RELATIONS[relation](difference, 0)
         else:
             found = self.scope.compare(difference, relation)
@@ -400,17 +426,17 @@ def _made(scope: OpenSizes, terms: Mapping[Monomial, int]) -> Any:
 
 def _exact(scope: OpenSizes, left: Any, right: Any) -> Any:
     """The quotient, where it comes out even for all bindings."""
-    if isinstance(right, int):
-        terms = left.terms if isinstance(left, Size) else (((), left),)
+    if type(right) is not Size:
+        terms = left.terms if type(left) is Size else (((), left),)
         if all(count % right == 0 for _, count in terms):
             return _made(scope, {monomial: count // right for monomial, count in terms})
         return None
-    if isinstance(left, int):
+    if type(left) is not Size:
         return 0 if left == 0 else None
     rest: Any = left
     quotient: Any = 0
     top, factor = right.terms[0]
-    while isinstance(rest, Size):  # a division of polynomials, by the leading terms
+    while type(rest) is Size:  # a division of polynomials, by the leading terms
         monomial, count = rest.terms[0]
         over = list(monomial)
         for variable in top:
@@ -424,20 +450,48 @@ def _exact(scope: OpenSizes, left: Any, right: Any) -> Any:
     return quotient if rest == 0 else None
 
 
+def span(item: slice, size: Any) -> tuple[Any, Any, int]:
+    """First element, number of elements and step of a slice of an axis of ``size``."""
+    bounds = item.start, item.stop, item.step
+    if type(size) is not Size and not any(type(bound) is Size for bound in bounds):
+        first, stop, step = item.indices(size)
+        return first, len(range(first, stop, step)), step
+    step = 1 if item.step is None else operator.index(item.step)
+    if step == 0:
+        raise ValueError("slice step cannot be zero")
+    low, high = (0, size) if step > 0 else (-1, size - 1)
+    start, stop = (low, high) if step > 0 else (high, low)
+    first, last = (
+        default if bound is None else _inside(bound, size, low, high)
+        for bound, default in ((item.start, start), (item.stop, stop))
+    )
+    reach = last - first if step > 0 else first - last
+    return first, (reach + abs(step) - 1) // abs(step) if reach > 0 else 0, step
+
+
+def _inside(bound: Any, size: Any, low: Any, high: Any) -> Any:
+    """A bound of a slice, counted from the front and not beyond the axis."""
+    bound = bound if type(bound) is Size else operator.index(bound)
+    if bound < 0:
+        bound = bound + size
+        return low if bound < low else bound
+    return high if bound > high else bound
+
+
 # Values and ranges ------------------------------------------------------------------------------
 
 
 def value_here(size: Any) -> int:
     """What ``size`` (a Size or an int) is at the call at hand; that is no condition."""
-    return size.value if isinstance(size, Size) else size
+    return size.value if type(size) is Size else size
 
 
 def _range(size: Any) -> Range:
-    return size.range if isinstance(size, Size) else (size, size)
+    return size.range if type(size) is Size else (size, size)
 
 
 def _key(size: Any) -> Any:
-    return size.terms if isinstance(size, Size) else size
+    return size.terms if type(size) is Size else size
 
 
 def _order(variable: Variable) -> int:
@@ -447,7 +501,7 @@ def _order(variable: Variable) -> int:
 def _bound(value: Any, known: dict[Variable, int]) -> Any:
     if type(value) is tuple:
         return tuple([_bound(item, known) for item in value])
-    if not isinstance(value, Size):
+    if type(value) is not Size:
         return value
     total = 0
     for monomial, count in value.terms:
@@ -499,10 +553,20 @@ def _quotient_range(kind: str, left: Range, right: Range) -> Range:
 
 
 def _is_single(size: Any) -> bool:
-    if not isinstance(size, Size):
+    if type(size) is not Size:
         return size >= 0
     (monomial, count), *more = size.terms
     return not more and count == 1 and len(monomial) == 1 and type(monomial[0]) is SizeSymbol
+
+
+def _is_shifted_symbol(size: Size) -> bool:
+    """Whether it is a symbol, times and plus a number."""
+    variables = {variable for monomial, _ in size.terms for variable in monomial}
+    return (
+        len(variables) == 1
+        and len(size.terms[0][0]) == 1
+        and all(type(variable) is SizeSymbol for variable in variables)
+    )
 
 
 def _text(terms: Mapping[Monomial, int]) -> str:
@@ -517,7 +581,7 @@ def _text(terms: Mapping[Monomial, int]) -> str:
 
 def _code(size: Any, local: Mapping[Variable, str]) -> str:
     """A Python expression of ``size``, in the names of its symbols."""
-    if not isinstance(size, Size):
+    if type(size) is not Size:
         return f"({size})"
 
     def factor(variable: Variable) -> str:

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hybrid.core.sizes import OpenSizes, Size
+from hybrid.core.sizes import OpenSizes, Size, span
 
 
 def two(n: int = 37, m: int = 12) -> tuple[OpenSizes, Size, Size]:
@@ -243,3 +243,35 @@ def test_what_is_computed_once_holds_where_the_conditions_do(
     for values in (here, *others):
         if sizes.holds(values):
             assert [sizes.bound(size, values) for size in found] == computed(*values)
+
+
+BOUNDS = st.none() | st.integers(-50, 50)
+
+
+@settings(max_examples=300, deadline=None)
+@given(BOUNDS, BOUNDS, st.none() | st.integers(-3, 3).filter(bool), VALUES, st.lists(VALUES))
+def test_slices_of_open_axes(
+    start: int | None, stop: int | None, step: int | None, here: int, others: list[int]
+) -> None:
+    sizes = OpenSizes()
+    n = sizes.symbol("n", here)
+    found = span(slice(start, stop, step), n)
+    for size in (here, *others):
+        if sizes.holds((size,)):
+            wanted = range(*slice(start, stop, step).indices(size))
+            first, count, by = sizes.bound(found, (size,))
+            assert list(wanted) == [first + i * by for i in range(count)]
+            assert (first, count, by) == span(slice(start, stop, step), size) or not count
+    with pytest.raises(ValueError, match="slice step cannot be zero"):
+        span(slice(start, stop, 0), n)
+
+
+def test_slices_that_sizes_bound() -> None:
+    sizes, n, m = two(8, 12)
+    assert span(slice(None), n) == (0, n, 1)
+    assert span(slice(1, None), n) == (1, n - 1, 1)
+    assert span(slice(-1, None), n) == (n - 1, 1, 1)
+    assert span(slice(None, None, -1), n) == (n - 1, n, -1)
+    assert conditions(sizes) == []
+    assert span(slice(n, None), m) == (n, m - n, 1)
+    assert conditions(sizes) == ["n <= m", "m > n"]

@@ -10,6 +10,8 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass
+from hybrid.core.open_ints import sizes_of_ints
+from hybrid.core.sizes import Size, span
 from hybrid.core.types import Shape, TensorType, int64, tensor_type
 from hybrid.errors import (
     ArgumentError,
@@ -78,6 +80,8 @@ class Selection:
 def getitem(x: Any, key: Any) -> Any:
     """``x[key]``: a value, never a view."""
     x = as_tensor(x)
+    if interpreter.ACTIVE:
+        key = sizes_of_ints(key)
     if getattr(key, "dtype", None) is int64 and x.shape:  # the common case, in fewer steps
         return take(x, key, axis=0)
     static = _static(key)
@@ -115,6 +119,8 @@ def _part(x: Any, static: tuple[Any, ...]) -> Any:
 def setitem(x: Any, key: Any, value: Any) -> Any:
     """What ``x`` is after ``x[key] = value``: a new value of the same type."""
     x = as_tensor(x)
+    if interpreter.ACTIVE:
+        key = sizes_of_ints(key)
     if isinstance(value, (bool, int, float)):
         value = interpreter.current().lift(value, x.dtype)
     value = converted(as_tensor(value), x.dtype)
@@ -208,7 +214,7 @@ def _is_late(item: slice) -> bool:
 
 def _is_late_bound(bound: Any) -> bool:
     """Whether a bound of a slice is a traced int, or the tensor of one."""
-    if bound is None or type(bound) is int:
+    if bound is None or type(bound) in (int, Size):
         return False
     if is_traced_number(bound):
         return True
@@ -275,7 +281,7 @@ def _plain(item: Any) -> Any:
         )
     if is_traced_number(item):
         return item
-    return item.__index__()
+    return item if type(item) is Size else item.__index__()
 
 
 def _is_mask(item: Any) -> bool:
@@ -364,10 +370,10 @@ def _static(key: Any) -> tuple[Any, ...] | None:
         kind = type(item)
         if kind is slice:
             bounds = (item.start, item.stop, item.step)
-            if not all(bound is None or type(bound) is int for bound in bounds):
+            if not all(bound is None or type(bound) in (int, Size) for bound in bounds):
                 return None
             items.append(bounds)
-        elif kind is int or item is None or item is Ellipsis:
+        elif kind is int or kind is Size or item is None or item is Ellipsis:
             items.append(item)
         else:
             return None
@@ -401,8 +407,7 @@ def _select(type: TensorType, key: Any) -> Selection:
             continue
         axis, n = len(size), type.shape[len(size)]
         if isinstance(item, slice):
-            first, stop, by = item.indices(n)
-            count = len(range(first, stop, by))
+            first, count, by = span(item, n)
             start.append(first if count else 0)
             step.append(by if count > 1 else 1)
             size.append(count)
@@ -418,7 +423,7 @@ def _select(type: TensorType, key: Any) -> Selection:
             size.append(n)
         elif isinstance(item, int):
             _require_inside(type, axis, item, item)
-            start.append(item % n)
+            start.append(item + n if item < 0 else item)
             size.append(1)
         else:
             if isinstance(item, np.ndarray) and item.size:

@@ -126,7 +126,7 @@ def _scores_shape(query: Any, key: Any, value: Any) -> Shape:
 
 def _shared(*operands: Any) -> Shape:
     """The leading axes that operands share by broadcasting."""
-    return broadcast_shapes(_NAME, *[tensor_type(x.dtype, x.shape[:-2]) for x in operands])
+    return broadcast_shapes(_NAME, *[tensor_type(x.dtype, type_of(x).shape[:-2]) for x in operands])
 
 
 def _repeated(query: Any, x: Any, label: str) -> Any:

@@ -30,7 +30,7 @@ from hybrid.ops.support.operand_checks import (
 @op(name="reshape")
 def reshape_to(x: TensorType, *, shape: Shape) -> TensorType:
     """The elements of ``x``, in row-major order, in another shape."""
-    if math.prod(shape) != x.size or min(shape, default=0) < 0:
+    if math.prod(shape) != x.size or any(n < 0 for n in shape):
         raise ShapeError(
             f"reshape cannot turn {x} into shape {list(shape)}",
             why=f"It has {x.size} elements; the shape asks for {math.prod(shape)}.",

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.open_ints import size_of
+from hybrid.core.sizes import Size
 from hybrid.core.types import DType, Shape, TensorType, dtype_of, tensor_type
 from hybrid.errors import ArgumentError, ArgumentTypeError, AxisError, DTypeError, ShapeError
 from hybrid.ir import interpreter
@@ -20,7 +22,10 @@ def as_tensor(obj: Any) -> Any:
 
 def type_of(x: Any) -> TensorType:
     """The type of an operand."""
-    return x if isinstance(x, TensorType) else tensor_type(x.dtype, x.shape)
+    if isinstance(x, TensorType):
+        return x
+    type_ = getattr(x, "type", None)
+    return type_ if isinstance(type_, TensorType) else tensor_type(x.dtype, x.shape)
 
 
 def is_number(obj: Any) -> bool:
@@ -30,7 +35,7 @@ def is_number(obj: Any) -> bool:
 
 def is_traced_number(obj: Any) -> bool:
     """A Python number that is only known at run time: of another class than it says."""
-    return is_number(obj) and type(obj) is not obj.__class__
+    return is_number(obj) and type(obj) is not obj.__class__ and type(size_of(obj)) is not Size
 
 
 def plural(count: int, noun: str) -> str:
@@ -174,7 +179,8 @@ def as_int(name: str, label: str, value: Any, least: int | None = None) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__") or _has_axes(value):
         shown = type_of(value) if isinstance(getattr(value, "dtype", None), DType) else repr(value)
         raise ArgumentTypeError(f"{name} got {label} {shown}", fix=f"give the {label} as an int")
-    number = value.__index__()
+    number = size_of(value)
+    number = number if type(number) is Size else value.__index__()
     if least is not None and number < least:
         raise ArgumentError(f"{name} got {label} {number}", fix=f"give an int of at least {least}")
     return number

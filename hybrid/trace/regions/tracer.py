@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass, field
-from hybrid.core.open_ints import OpenInt, sizes_of_ints
+from hybrid.core.open_ints import size_of, sizes_of_ints
+from hybrid.core.sizes import Size
 from hybrid.core.timing import phase
 from hybrid.core.types import DType, TensorType, dtype_of, tensor_type
 from hybrid.eager.execution import (
@@ -183,8 +184,8 @@ class Tracer:
             return obj
         if isinstance(obj, Number):
             return obj.lifted(dtype)
-        if type(obj) is OpenInt:
-            attrs = {"shape": (), "value": obj.size, "dtype": dtype or dtype_of(int)}
+        if type(size_of(obj)) is Size:
+            attrs = {"shape": (), "value": size_of(obj), "dtype": dtype or dtype_of(int)}
             return self.apply(get_op("full"), (), attrs)
         if type(obj) in (bool, int, float):
             dtype = dtype or dtype_of(type(obj))
