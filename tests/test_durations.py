@@ -80,13 +80,23 @@ def test_what_takes_long_is_found_unless_it_is_listed(
     assert durations.main(kept) == 1
     assert capsys.readouterr().out == (
         "run again, alone: a.py::test_c[x, y]\nrun again, alone: a.py::test_c[x, y]\n"
-        "a.py::test_c[x, y] takes 3.0 s of 3\n"
+        "a.py::test_c[x, y] takes 3.0 s of 3.0\n"
         "a.py::test_b is listed and takes 0.2 s\n"
         "b.py::test is listed and was not run\n"
-        "4 tests, 16 s of processor time, 2 over 3 s\n"
+        "4 tests, 16 s of processor time, 2 over 3.0 s\n"
     )
     listed.write_text("a.py::test_a: so\na.py::test_c: so\n")
     assert durations.main(kept) == 0
+
+
+def test_a_slow_machine_gets_more_time() -> None:
+    few = {"a.py::test": 9.0}
+    assert durations.limit_of(few) == 3.0
+    for average, limit in ((0.01, 3.0), (0.03, 3.0), (0.06, 6.0)):
+        many = {f"a.py::test_{i}": average for i in range(durations.MANY)}
+        assert durations.limit_of(many) == pytest.approx(limit)
+    late = {**many, "a.py::test": 9.0, "b.py::test": 5.5}
+    assert durations.too_long(late, {}, durations.limit_of(late)) == ["a.py::test"]
 
 
 def test_one_that_took_long_is_run_again_alone(
@@ -106,4 +116,4 @@ def test_one_that_took_long_is_run_again_alone(
     assert durations.main(kept) == 0
     first, last = capsys.readouterr().out.splitlines()
     assert first == f"run again, alone: {test}"
-    assert last.startswith("1 tests, 0 s") and last.endswith("0 over 3 s")
+    assert last.startswith("1 tests, 0 s") and last.endswith("0 over 3.0 s")

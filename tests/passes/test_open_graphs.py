@@ -38,8 +38,9 @@ def test_bound_before_or_after_passes() -> None:
     def run(graph: Graph) -> None:
         made, sizes = opened(graph)
         verify(made)
+        fixed = len(sizes.fixed)
         optimized = run_pipeline(made, check=True)
-        assert sizes.fixed == []  # no rule and no pass takes a size for a plain number
+        assert len(sizes.fixed) == fixed  # no pass takes a size for a plain number
         for values in BINDINGS:
             seen[0] += 1
             if sizes.holds(values):
