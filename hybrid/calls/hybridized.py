@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hybrid.calls.executable import PlanInfo, Planned
 from hybrid.calls.families import NONE, Family, NumberInputs, Trace, covers, family_key
 from hybrid.calls.open_families import Opened, OpenFamily, open_family_key
-from hybrid.calls.recapture_reasons import Call, about_numbers, about_sizes, described, why_new
+from hybrid.calls.recapture_reasons import Call, about_numbers, described, why_new
 from hybrid.config import is_configured, plan_cache
 from hybrid.core.exceptions import taken
 from hybrid.core.timing import phase
@@ -263,8 +263,7 @@ class Hybridized:
             opening = functools.partial(self._trace, call.args, call.kwargs, leaves, NONE)
             bound = sizes.capture(leaves, opening)
             if bound is not None:
-                planned = Planned(bound, leaves, call.key, NONE.numbers, fast=fast)
-                return planned, about_sizes(call, bound)
+                return Planned(bound, leaves, call.key, NONE.numbers, fast=fast), ""
         capture, inputs = family.capture(keys, leaves, trace)
         sizes.captured()
         about = about_numbers(call, inputs, family.refusal(keys, leaves), capture)
@@ -510,8 +509,8 @@ def hybridize(function: Any = None, /, **options: Any) -> Any:
     with a warning; max_plans: how many plans are kept (least recently used go first); dynamic: None
     opens axes whose sizes change, False captures the function for each size.
 
-    An axis that has other sizes in the second call is opened: one capture serves all sizes, and each
-    of them gets a plan of its own, of the same bits as eager code.  What Python code asks of a size
+    An axis that has other sizes in the second call is opened: one capture serves all sizes, each
+    of which gets a plan of its own, with the bits of eager code.  What Python code asks of a size
     is a condition of the capture (``n > 16``); what takes it for a plain number (``range(n)``,
     ``str(n)``, ``n / 2``) fixes the axis, and the function is captured for each size again.
 

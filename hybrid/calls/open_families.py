@@ -14,7 +14,7 @@ from hybrid.core.dataclass import replace
 from hybrid.core.exceptions import is_interrupt
 from hybrid.core.sizes import HIGHEST, LOWEST
 from hybrid.eager.tensor import Tensor
-from hybrid.ir.bound_graphs import Binding
+from hybrid.ir.bound_graphs import SizeBinding
 from hybrid.trace.capture.captured_graph import Capture
 
 Axis = tuple[int, int]  # of a leaf of the arguments
@@ -109,7 +109,7 @@ def _holds(holds: Callable[..., bool], leaves: Sequence[Any]) -> bool:
 def bound(capture: Capture, values: Sequence[int]) -> Capture:
     """``capture`` at the sizes ``values`` of its symbols."""
     assert capture.open_axes is not None
-    binding = Binding(capture.open_axes.sizes, values)
+    binding = SizeBinding(capture.open_axes.sizes, values)
     graph, gradient, recorded = binding.graph(capture.graph), capture.gradient, capture.recorded
     if gradient is not None:
         back = replace(gradient.backward, graph=binding.graph(gradient.backward.graph))

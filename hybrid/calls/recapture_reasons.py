@@ -57,17 +57,6 @@ def about_numbers(call: Call, inputs: NumberInputs, refusal: str, capture: Captu
     return numbers_text(named, refusal)
 
 
-def about_sizes(call: Call, capture: Capture) -> str:
-    """The part of the reason that is about sizes: which arguments have open axes, at which size."""
-    axes = capture.open_axes
-    if axes is None:
-        return ""
-    names = call.names()
-    types = ", ".join([f"{names[i]} as {type_}" for i, type_ in axes.types.items()])
-    values = zip(axes.sizes.symbols, axes.values(call.leaves) or (), strict=False)
-    return f"; captured once for {types}: here " + ", ".join([f"{s} = {n}" for s, n in values])
-
-
 def described(leaves: Sequence[Any], numbers: Collection[int]) -> tuple[str, ...]:
     """The text of the arguments that a plan is for; those of ``numbers`` are inputs."""
     return tuple(

@@ -19,6 +19,8 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from hybrid.core.sizes import Size, SizeHolder
 
 _new = object.__new__
@@ -59,6 +61,9 @@ class OpenInt(SizeHolder):
 
     def __format__(self, spec: str) -> str:
         return format(operator.index(self), spec)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> np.ndarray:
+        return np.asarray(operator.index(self), dtype)
 
     def __reduce__(self) -> Any:
         return int, (operator.index(self),)

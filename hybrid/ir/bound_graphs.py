@@ -43,10 +43,10 @@ def bind(graph: Graph, values: Sequence[int]) -> Graph:
             why="It holds where: " + ", ".join(map(str, sizes.conditions.values())),
             fix="capture the function at these sizes",
         )
-    return Binding(sizes, values).graph(graph)
+    return SizeBinding(sizes, values).graph(graph)
 
 
-class Binding:
+class SizeBinding:
     """Values for symbols, and what open types, values and graphs become by them."""
 
     def __init__(self, sizes: OpenSizes, values: Sequence[int]) -> None:

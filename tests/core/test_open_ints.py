@@ -60,6 +60,7 @@ CONDITIONAL: list[Callable[[Any, Any], Any]] = [
     lambda n, m: list(np.zeros(m)), lambda n, m: int(np.arange(100)[n]), lambda n, m: hash(n),
     lambda n, m: pickle.loads(pickle.dumps(n)), lambda n, m: n.real, lambda n, m: round(n, -1),
     lambda n, m: n in range(3, 40), lambda n, m: sorted([n, m, 20]), lambda n, m: min(n, 64) == 37,
+    lambda n, m: np.array([n, 2]).dtype.kind, lambda n, m: np.asarray(n).shape,
     lambda n, m: n == 37.0, lambda n, m: n.to_bytes(2, "big"),
 ]  # fmt: skip
 

@@ -12,6 +12,7 @@ from typing import Any
 from hybrid import ops
 from hybrid.convert.runtime import Site, hyb__
 from hybrid.core.loop_io import Supplying
+from hybrid.core.open_ints import OpenInt
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
@@ -112,7 +113,8 @@ def _is_numeric(x: Any) -> bool:
 def _type(*args: Any) -> Any:
     if len(args) == 1 and type(args[0]) in (Mixed, TensorOrNumber):
         args[0].refuse("asked for its type", "ask with isinstance(k, int)")
-    return args[0].__class__ if len(args) == 1 and type(args[0]) is Number else NotImplemented
+    stands_in = len(args) == 1 and type(args[0]) in (Number, OpenInt)
+    return args[0].__class__ if stands_in else NotImplemented
 
 
 @overrides(len)
