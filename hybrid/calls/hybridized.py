@@ -258,7 +258,7 @@ class Hybridized:
         """The plan of what ``trace`` captures, and what there is to say of numbers in it."""
         keys, leaves = call.key[1], call.leaves
         fast = self.options["optimize"] == "fast"
-        sizes = self._open_families.setdefault(open_family_key(call.key, leaves), OpenFamily())
+        sizes = self._open_family(call)
         if self._opens():
             opening = functools.partial(self._trace, call.args, call.kwargs, leaves, NONE)
             bound = sizes.capture(leaves, opening)
@@ -268,6 +268,16 @@ class Hybridized:
         sizes.captured()
         about = about_numbers(call, inputs, family.refusal(keys, leaves), capture)
         return Planned(capture, leaves, call.key, inputs.numbers, fast=fast), about
+
+    def _open_family(self, call: Call) -> OpenFamily:
+        """The family of calls that differ in sizes alone; few are kept."""
+        key = open_family_key(call.key, call.leaves)
+        family = self._open_families.get(key)
+        if family is None:
+            if len(self._open_families) >= self.options["max_plans"]:
+                self._open_families.clear()
+            family = self._open_families[key] = OpenFamily(call.leaves)
+        return family
 
     def _opens(self) -> bool:
         """Whether axes are opened: not for files, nor within a transform, whose sizes are one's."""
@@ -451,6 +461,7 @@ class Hybridized:
         with STATE:
             self._plans.clear()
             self._families.clear()
+            self._open_families.clear()
             self._dropped.clear()
             self._eager.clear()
             for quick in self._quick:

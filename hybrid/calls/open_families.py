@@ -26,7 +26,8 @@ _MOST = 8  # open captures of a family: a function that needs more tells sizes a
 class OpenFamily:
     """The open captures of calls whose arguments differ in sizes alone."""
 
-    def __init__(self) -> None:
+    def __init__(self, leaves: Sequence[Any]) -> None:
+        self.keep = [leaf for leaf in leaves if not isinstance(leaf, Tensor)]  # ids in the key
         self.seen: list[tuple[tuple[int, ...], ...]] = []  # shapes of the tensors of each call
         self.captures: list[tuple[Capture, Callable[..., bool]]] = []
         self.fixed: set[Axis] = set()  # that the function takes for plain numbers

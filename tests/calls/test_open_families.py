@@ -242,6 +242,17 @@ def test_dynamic_false_captures_for_each_size() -> None:
         hy.hybridize(lambda x: x, dynamic="x")
 
 
+def test_few_families_are_kept_and_what_their_keys_name_lives() -> None:
+    hybridized = hy.hybridize(lambda x, scale: x * scale.value, max_plans=4)
+    for k in range(20):
+        scale = SimpleNamespace(
+            value=float(k)
+        )  # each where the one before was, but for who keeps it
+        for n in (3, 4, 5):
+            assert hybridized(hy.ones(n), scale).tolist() == [float(k)] * n
+        assert len(families(hybridized)) <= 4
+
+
 def test_many_families_are_not_opened_for_ever() -> None:
     def function(x: Any) -> Any:
         n = x.shape[0]
