@@ -6,10 +6,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid import ops
-from hybrid.autodiff.presence import chosen
-from hybrid.autodiff.tape import cotangents, leads_beyond, node_of, seed_for, tangents
+from hybrid.autodiff.presence import chosen_ct
+from hybrid.autodiff.tape import cotangents, node_of, path_leads_beyond, seed_for, tangents
 from hybrid.core.dataclass import dataclass
-from hybrid.core.imports import above
 from hybrid.core.tree import describe, flatten, tree_map, unflatten
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
@@ -48,9 +47,8 @@ def variables_of(leaves: Sequence[Any], what: str) -> tuple[list[Tensor], list[A
                 fix="convert it with astype",
             )
         with recording(True):
-            fresh = None if tensor.record is None else ops.identity(tensor)
-        is_new = fresh is None or fresh.record is None
-        made.append(current().variable(tensor) if is_new else fresh)
+            fresh = tensor if tensor.record is None else ops.identity(tensor)
+        made.append(current().variable(fresh) if fresh.record is None else fresh)
     return made, [t.record for t in made]
 
 
@@ -213,13 +211,8 @@ def detached(tree: Any, roots: Sequence[AnyRecord]) -> Any:
     def cut(leaf: Any) -> Any:
         if not isinstance(leaf, Tensor) or leaf.record is None:
             return leaf
-        if not leads_beyond([leaf.record], own):
-            return leaf.detach()
-        beyond = above.presence_beyond([leaf.record], own) if current().traces else None
-        if beyond is None:
-            return leaf
         with recording(True):
-            return chosen(beyond, leaf, leaf.detach())
+            return chosen_ct(path_leads_beyond([leaf.record], own), leaf, leaf.detach())
 
     return tree_map(cut, tree)
 

@@ -128,6 +128,16 @@ def leads_beyond(
     return False
 
 
+def path_leads_beyond(
+    records: Sequence[AnyRecord], own: set[Node], nodes: Collection[Node] | None = None
+) -> bool | Tensor:
+    """``leads_beyond``; where it depends on the path of a run, the flag that says so."""
+    if not leads_beyond(records, own, nodes):
+        return False
+    found = above.presence_beyond(records, own) if current().traces else None
+    return True if found is None else found
+
+
 def _is_beyond(node: Node, own: set[Node]) -> bool:
     """Whether it is another variable, or one of ``own`` that came from something."""
     return bool(node.parents) if node in own else isinstance(node, Leaf)
@@ -177,20 +187,20 @@ def cotangents(
     spent: set[Node] = set()
     nodes = history((record for record, _ in seeds), spent=spent)
     wanted = set(targets)
-    records = [record for record, _ in seeds]
-    beyond: Tensor | None = None
+    beyond: bool | Tensor = True
     if differentiable is None:
-        differentiable = is_recording() and any(ct.record is not None for _, ct in seeds)
-        if not differentiable and is_recording() and leads_beyond(records, wanted, nodes):
-            differentiable = True
-            beyond = above.presence_beyond(records, wanted) if current().traces else None
+        beyond = is_recording() and (
+            any(ct.record is not None for _, ct in seeds)
+            or path_leads_beyond([record for record, _ in seeds], wanted, nodes)
+        )
+        differentiable = beyond is not False
     ends = [node_of(record)[0] for record, _ in seeds]
     with recording(differentiable), current().going_back(ends, nodes):
         found = _pull(seeds, targets, wanted, descendants(nodes, wanted | spent))
         grads = [plain(ct) for ct in found]
-        if beyond is not None:
-            return [g if g is None else chosen(beyond, g, g.detach()) for g in grads]
-        return grads
+        if isinstance(beyond, bool):
+            return grads
+        return [g if g is None else chosen(beyond, g, g.detach()) for g in grads]
 
 
 def pulled_back(

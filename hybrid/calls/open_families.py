@@ -8,6 +8,7 @@ size with a plan of its own, which is bound and not captured.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any
 
 from hybrid.core.dataclass import replace
@@ -95,16 +96,12 @@ class OpenFamily:
         for made, holds in self.captures:
             axes = made.open_axes
             values = None if axes is None else axes.values(leaves)
-            if values is not None and _holds(holds, leaves):
+            serves = False
+            with suppress(AttributeError):  # a method, or a place that was read, is gone
+                serves = values is not None and holds(leaves)
+            if serves:
                 return bound(made, values)
         return None
-
-
-def _holds(holds: Callable[..., bool], leaves: Sequence[Any]) -> bool:
-    try:
-        return holds(leaves)
-    except AttributeError:  # a method, or a place that was read, is gone
-        return False
 
 
 def bound(capture: Capture, values: Sequence[int]) -> Capture:

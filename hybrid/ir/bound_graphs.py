@@ -17,15 +17,7 @@ from typing import Any
 from hybrid.core.sizes import OpenSizes, Size
 from hybrid.core.types import TensorType, tensor_type
 from hybrid.errors import GraphError
-from hybrid.ir.graph import Graph, Node, Value
-
-
-def sizes_of(graph: Graph) -> OpenSizes | None:
-    """The symbols of ``graph``; None where its types are not open."""
-    for value in (*graph.params, *(v for node in graph.nodes for v in node.results)):
-        if value.type.is_open:
-            return next(n.scope for n in value.type.shape if type(n) is Size)
-    return None
+from hybrid.ir.graph import Graph, Node, Value, sizes_of
 
 
 def bind(graph: Graph, values: Sequence[int]) -> Graph:

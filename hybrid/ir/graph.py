@@ -13,6 +13,7 @@ from typing import Any
 
 from hybrid.core.dataclass import dataclass, field
 from hybrid.core.imports import above
+from hybrid.core.sizes import OpenSizes, Size
 from hybrid.core.types import TensorType
 from hybrid.errors import Location
 from hybrid.ir.op import Op
@@ -126,6 +127,14 @@ class Graph:
             yield node
             for region in node.regions:
                 yield from region.walk()
+
+
+def sizes_of(graph: Graph) -> OpenSizes | None:
+    """The symbols of ``graph``; None where its types are not open."""
+    for value in (*graph.params, *(v for node in graph.nodes for v in node.results)):
+        if value.type.is_open:
+            return next(n.scope for n in value.type.shape if type(n) is Size)
+    return None
 
 
 def structure(graph: Graph) -> Hashable:

@@ -21,7 +21,6 @@ The regions of control flow print under their names: ``then(%x: f32[]) {``.
 
 from __future__ import annotations
 
-import itertools
 import json
 import os
 import re
@@ -31,7 +30,7 @@ from typing import Any
 from hybrid.core.sizes import HIGHEST, LOWEST, Size
 from hybrid.core.types import DType, TensorType
 from hybrid.errors import Location
-from hybrid.ir.graph import Graph, Node, Value
+from hybrid.ir.graph import Graph, Node, Value, sizes_of
 
 _NAME = re.compile(r"(?!(?:inf|nan)$)[A-Za-z_]\w*", re.ASCII)  # those two are numbers
 _LOCATION_COLUMN = 64
@@ -63,12 +62,11 @@ def print_lines(graph: Graph) -> Iterator[Line]:
 
 def _symbols(graph: Graph) -> str:
     """``<n = 37, m = 12 from 1 to 512>``: the symbols of open types, values and ranges."""
-    values = itertools.chain(graph.params, *[node.results for node in graph.nodes])
-    scope = next((s.scope for v in values for s in v.type.shape if type(s) is Size), None)
-    if scope is None:
+    sizes = sizes_of(graph)
+    if sizes is None:
         return ""
     parts = []
-    for symbol in scope.symbols:
+    for symbol in sizes.symbols:
         least = "" if symbol.low == LOWEST else f" from {symbol.low}"
         most = "" if symbol.high == HIGHEST else f" to {symbol.high}"
         parts.append(f"{symbol.name} = {symbol.value}{least}{most}")

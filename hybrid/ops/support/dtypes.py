@@ -177,36 +177,10 @@ def identity(x: TensorType) -> TensorType:
     return x
 
 
-@identity.reference
-def identity_reference(x):
-    return x
-
-
-@identity.view
-def identity_view(x):
-    return x
-
-
 @op
 def fresh_variable(x: TensorType) -> TensorType:
     """``x``, as the value of a variable that a graph makes anew in each run."""
     return x
-
-
-@fresh_variable.reference
-def fresh_variable_reference(x):
-    return x
-
-
-@fresh_variable.view
-def fresh_variable_view(x):
-    return x
-
-
-@linear(identity)
-@linear(fresh_variable)
-def identity_vjp(ct, _y, _x):
-    return (ct,)
 
 
 @op(differentiable=False)
@@ -215,14 +189,24 @@ def stop_gradient(x: TensorType) -> TensorType:
     return x
 
 
+@identity.reference
+@fresh_variable.reference
 @stop_gradient.reference
-def stop_gradient_reference(x):
+def identity_reference(x):
     return x
 
 
+@identity.view
+@fresh_variable.view
 @stop_gradient.view
-def stop_gradient_view(x):
+def identity_view(x):
     return x
+
+
+@linear(identity)
+@linear(fresh_variable)
+def identity_vjp(ct, _y, _x):
+    return (ct,)
 
 
 for _op in (identity, fresh_variable, stop_gradient):

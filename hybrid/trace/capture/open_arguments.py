@@ -20,10 +20,6 @@ from hybrid.trace.regions.tracer import Tracer
 _NAMES = "nmklpqrstuvw"
 
 
-class FixedSizesError(CaptureError):
-    """A function cannot be captured for all sizes of its arguments."""
-
-
 def open_axes(leaves: Sequence[Any], opened: Mapping[tuple[int, int], int]) -> OpenAxes:
     """Symbols for the ``opened`` axes, those with one number sharing theirs."""
     sizes, symbols, places = OpenSizes(), dict[int, Size](), []
@@ -59,7 +55,7 @@ def require_apart(tracer: Tracer, leaves: Sequence[Any], axes: OpenAxes) -> None
     """Raise where the function has met an argument that a stand-in was handed in for."""
     for i in axes.types:
         if id(leaves[i]) in tracer.cells:
-            raise FixedSizesError(
+            raise CaptureError(
                 f"an argument of {tracer.builder.name} is also read from outside",
                 why="Its sizes are there those of one call.",
             )
