@@ -37,6 +37,7 @@ class OpenFamily:
 
     def capture(self, leaves: Sequence[Any], trace: Callable[[Opened], Capture]) -> Capture | None:
         """The capture of a call, bound to its sizes; None where it is one for these sizes alone."""
+        self._failure = ""  # of a call before, which raised in the end
         found = self._bound(leaves)
         if found is None and not self.refusal and len(self.captures) < _MOST:
             opened = self.opened(leaves)

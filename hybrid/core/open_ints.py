@@ -10,7 +10,7 @@
     range(t)  # a plain int, which is a condition, too: t is what it is here
 
 An OpenInt is an int to whoever asks: ``isinstance(t, int)``, its text, its hash.  A ``Size``, which
-the library computes with, is none: as a key it stands for all its values.
+the library computes with, has a text and a hash that are those of all its values.
 """
 
 from __future__ import annotations

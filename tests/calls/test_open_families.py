@@ -233,6 +233,18 @@ def test_errors_are_those_of_eager_code_and_close_nothing() -> None:
         hybridized(t(8), t(6))
 
 
+def test_a_call_that_raised_closes_nothing_later() -> None:
+    hybridized = hy.hybridize(lambda x, y: x + y)
+    shapes = [(5, 5), (9, 4), (1, 1), (9, 9), (12, 12)]  # one element is a capture of its own
+    for n, m in shapes:
+        if n == m:
+            assert hybridized(t(n), t(m)).shape == (n,)
+        else:
+            with pytest.raises(ShapeError):
+                hybridized(t(n), t(m))
+    assert captures(hybridized) == 1
+
+
 def test_dynamic_false_captures_for_each_size() -> None:
     hybridized = hy.hybridize(lambda x: x * 2, dynamic=False)
     for n in (5, 9, 12):
