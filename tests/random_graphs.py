@@ -20,6 +20,7 @@ from hybrid.core.types import (
     int64,
     tensor_type,
 )
+from hybrid.eager.execution import as_tensor
 from hybrid.errors import HybridError, Location
 from hybrid.ir import REGISTRY, Builder, Graph, Op, Value
 from hybrid.ops.flow.control import py_call
@@ -180,6 +181,17 @@ NUMBER, ROW, FLAG, COUNT = (
 )
 KINDS = [NUMBER, ROW, FLAG, COUNT]
 LOG: list[Any] = []  # what calls into Python have seen
+
+
+def operands_of(types: Sequence[TensorType]) -> list[Any]:
+    """Tensors of ``types``, the same ones at each call."""
+    draw = np.random.default_rng(0)
+    found = []
+    for type_ in types:
+        array = draw.standard_normal(type_.shape)
+        array = array if type_.floating else np.abs(array) * 3
+        found.append(as_tensor(np.asarray(array, type_.dtype.numpy)))
+    return found
 
 
 def log_and_return(*arrays: Any) -> tuple[Any, ...]:

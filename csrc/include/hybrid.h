@@ -167,6 +167,13 @@ typedef struct {
     const hyb_move    *moves;     int32_t n_moves;
 } hyb_plan_spec;
 
+/* A scratch value: `size` bytes, in use from time `first` to `last`.  Where one member of a parallel step
+ * alone uses it during that step, `member` says which, and `enters` and `leaves` when; else it is -1. */
+typedef struct {
+    int64_t size;
+    int32_t first, last, member, enters, leaves, unused;
+} hyb_place;
+
 /* HYB_STEP_HOST: `data` has the addresses of the step's operands.  What is not HYB_OK ends the run,
  * and is its status. */
 typedef int32_t (*hyb_host_fn)(void *context, int32_t number, void *const *data);
@@ -233,6 +240,10 @@ const char *hyb_choice_fault(void);   /* why nothing of it was taken; "" if it w
  * triad a = b + s * c over `data`, which holds a, b and c, n floats each. */
 const char *hyb_limit_instructions(int32_t limit); /* "" where there are none */
 double      hyb_limit_run(int32_t limit, int64_t rounds, float *data, int64_t n); /* what it has done */
+
+/* The offset of each place in an arena, so that none that are in use together overlap; returns the bytes
+ * of the arena, or -1 where there is no memory for it. */
+int64_t     hyb_lay_out(const hyb_place *places, int32_t n, int64_t *offsets);
 
 /* Plans. */
 hyb_plan   *hyb_plan_create(const hyb_plan_spec *spec); /* copies what it needs; NULL on failure */

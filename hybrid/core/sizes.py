@@ -124,6 +124,13 @@ class OpenSizes:
         known: dict[Variable, int] = dict(zip(self.symbols, values, strict=True))
         return _bound(value, known)
 
+    def evaluator(self, formulas: Sequence[Any]) -> Callable[..., list[int]]:
+        """A function of values of the symbols that gives those of ``formulas``, in their order."""
+        names = [f"s{i}" for i in range(len(self.symbols))]
+        local: dict[Variable, str] = dict(zip(self.symbols, names, strict=True))
+        text = ", ".join([_code(formula, local) for formula in formulas])
+        return eval(f"lambda {', '.join(names)}: [{text}]", {})
+
     def pinned(self) -> set[SizeSymbol]:
         """The symbols of which the conditions allow the value here alone."""
         return {

@@ -434,6 +434,19 @@ def _free_with(_handle: Any, plan: Any) -> None:
     lib.hyb_plan_free(plan)
 
 
+PLACE = struct.Struct("=qiiiiii")  # a hyb_place
+
+
+def lay_out(places: Any, count: int, offsets: Any) -> int:
+    """Write the ``offsets`` of ``count`` places, 64-bit integers; the bytes of their arena."""
+    end = lib.hyb_lay_out(ffi.from_buffer("hyb_place[]", places), count,
+                          ffi.from_buffer("int64_t[]", offsets, require_writable=True))  # fmt: skip
+    if end < 0:
+        text = last_error()
+        raise (OutOfMemoryError if text.startswith("cannot allocate") else NativeError)(text)
+    return end
+
+
 run_plan, run1, run2, run3 = lib.hyb_plan_run, lib.hyb_run1, lib.hyb_run2, lib.hyb_run3
 
 

@@ -3,13 +3,14 @@
 Seconds are of one thread, warm caches and AVX-512; the constants were fitted to medians measured on
 tensors of 16 to 30,000 elements.  They decide what runs side by side, never what comes out of it,
 so that they are right within a factor of two is enough, and they are the same on every machine:
-one graph has one schedule.
+one graph has one schedule.  Of an open graph they are what they are at the sizes at hand.
 """
 
 from __future__ import annotations
 
 import math
 
+from hybrid.core.sizes import Size, value_here
 from hybrid.ir import View
 from hybrid.plan.maps import is_elementwise
 from hybrid.plan.steps import MapOp, Step
@@ -53,7 +54,12 @@ LARGE_SECONDS = 4e-6  # about the chunk of a kernel that is cut up: more is seve
 
 def elements(view: View) -> int:
     """The number of elements of ``view`` in memory; repeated ones count once."""
-    return math.prod(n for n, s in zip(view.shape, view.strides, strict=True) if s)
+    kept = [n for n, s in zip(view.shape, view.strides, strict=True) if type(s) is Size or s]
+    return math.prod(map(value_here, kept))
+
+
+def _size(view: View) -> int:
+    return value_here(view.size)
 
 
 def step_bytes(step: Step) -> int:
@@ -66,14 +72,14 @@ def step_flops(step: Step) -> int:
     """The floating-point operations of ``step``: of products, or one per element."""
     found = 0
     if step.kernel in MATMULS:
-        found = 2 * step.outputs[0].size * step.inputs[0].shape[-1]
+        found = 2 * _size(step.outputs[0]) * value_here(step.inputs[0].shape[-1])
     elif step.kernel == SUMS:
-        found = 2 * step.inputs[1].size * step.outputs[0].shape[-1]
+        found = 2 * _size(step.inputs[1]) * value_here(step.outputs[0].shape[-1])
     elif step.kernel in CONVOLUTIONS:
         found = _convolution_flops(step)
     elif step.kernel is not None and step.kernel != "copy":
         found = max(
-            [v.size for v in (*step.inputs, *step.outputs) if v.dtype.is_floating], default=0
+            [_size(v) for v in (*step.inputs, *step.outputs) if v.dtype.is_floating], default=0
         )
     walked = _walked(step)
     return found + sum(walked for op in step.ops if op.dtype.is_floating)
@@ -87,7 +93,7 @@ def _convolution_flops(step: Step) -> int:
         weights, places = step.inputs[1], step.inputs[0]
     else:
         weights, places = step.inputs[1], step.outputs[0]
-    return 2 * places.size * weights.size // max(weights.shape[0], 1)
+    return 2 * _size(places) * _size(weights) // max(value_here(weights.shape[0]), 1)
 
 
 def _walked(step: Step) -> int:
@@ -95,7 +101,7 @@ def _walked(step: Step) -> int:
     if not step.ops:
         return 0
     views = step.extra if step.has_pre_ops else step.outputs
-    return max([view.size for view in views], default=0)
+    return max(map(_size, views), default=0)
 
 
 def step_seconds(step: Step) -> float:
@@ -109,7 +115,7 @@ def step_seconds(step: Step) -> float:
         start = CONVOLUTION_SECONDS if step.kernel in CONVOLUTIONS else PRODUCT_SECONDS
         return found + start + max(operations, moved)
     if step.kernel is not None and is_elementwise(step.kernel):
-        found += step.outputs[0].size * (HEAVY if step.kernel in _HEAVY else LIGHT)
+        found += _size(step.outputs[0]) * (HEAVY if step.kernel in _HEAVY else LIGHT)
     return found + moved
 
 
@@ -123,7 +129,7 @@ def wakes_threads(step: Step, seconds: float) -> bool:
         return step_flops(step) >= WAKING_OPERATIONS[step.kernel]
     if step.kernel in ("sort", "argsort", "topk"):
         return seconds > WAKING_SECONDS
-    return step.outputs[0].size < 64 and seconds > WAKING_SECONDS
+    return _size(step.outputs[0]) < 64 and seconds > WAKING_SECONDS
 
 
 def is_cut(step: Step, seconds: float) -> bool:

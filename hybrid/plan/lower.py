@@ -7,15 +7,14 @@ eager op goes the same way as a one-node graph, which is why both modes give the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
 
-from hybrid.core.dataclass import replace
+from hybrid.core.dataclass import dataclass, replace
 from hybrid.core.types import DType, Shape, TensorType, bfloat16
 from hybrid.errors import Location, NativeError
-from hybrid.ir import Graph, Node, NotDense, Value, View
+from hybrid.ir import Graph, Node, NotDense, Op, Value, View
 from hybrid.ir.lowering import row_major
 from hybrid.memory import native
 from hybrid.memory.bfloat16 import to_bfloat16
@@ -42,6 +41,18 @@ def lower(graph: Graph) -> Lowered:
     low = Lowering(graph)
     low.run([low.whole(b, v.type) for b, v in zip(inputs, graph.params, strict=True)], outputs)
     return Lowered(_settled(low.steps), inputs, outputs)
+
+
+@dataclass(frozen=True, slots=True)
+class HostedOp:
+    """An op that Python computes, with its attributes: a function of arrays."""
+
+    op: Op
+    attributes: dict[str, Any]
+
+    def __call__(self, *arrays: Any) -> Any:
+        with np.errstate(all="ignore"):  # kernels warn of nothing
+            return self.op.reference_rule(*arrays, **self.attributes)
 
 
 class Lowering:
@@ -111,8 +122,7 @@ class Lowering:
         elif op.name in _OWN_RULES:
             _OWN_RULES[op.name](self, node)
         elif op.hosted:
-            reference = partial(op.reference_rule, **node.attributes)
-            self._host(node, np.errstate(all="ignore")(reference))  # kernels warn of nothing
+            self._host(node, HostedOp(op, node.attributes))
         elif op.lowering_rule is not None:
             op.lowering_rule(
                 self, *self.operands(node), *map(self.result, node.results), **node.attributes

@@ -17,10 +17,15 @@ to the batch.  No result is written over it.
 
 from __future__ import annotations
 
-from bisect import insort
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
 
 from hybrid.core.dataclass import dataclass, field
+from hybrid.core.sizes import value_here
 from hybrid.ir import View
+from hybrid.memory import native
 from hybrid.plan.lower import is_whole, without
 from hybrid.plan.steps import Buffer, Lowered, Step, overwrites, step_touches, walk
 
@@ -40,6 +45,7 @@ class Placement:
     scratch_nbytes: int = 0  # the sum of all scratch buffers, for comparison
     # Buffers of batches that are read where their queue has made them, and the loops that do.
     batches: dict[Buffer, Step] = field(default_factory=dict)
+    layout: Layout | None = None
 
 
 @dataclass(slots=True, eq=False)
@@ -50,7 +56,6 @@ class _Place:
     first: int
     last: int
     buffers: list[Buffer]
-    offset: int = -1
     # In that parallel step only this member uses it, within these times.
     member: int = -1
     inside: tuple[int, int] = (0, 0)
@@ -253,49 +258,48 @@ def place(lowered: Lowered) -> Placement:
             if buffer not in home:
                 home[buffer] = times.place(buffer)
     lowered.steps = without(lowered.steps, idle)
-    placed.arena_nbytes = _lay_out(list(dict.fromkeys(home.values())))
+    layout = placed.layout = Layout(list(dict.fromkeys(home.values())))
+    offsets, placed.arena_nbytes = layout.lay_out([value_here(size) for size in layout.sizes])
+    for buffer, at in layout.number.items():
+        buffer.offset = int(offsets[at])
     return placed
 
 
-def _lay_out(places: list[_Place]) -> int:
-    """Set the offsets of ``places``, which come in the order of time; the bytes that they span."""
-    end = (_by_size if len(places) <= COMPARED else _in_turn)(places)
-    for place in places:
-        for buffer in place.buffers:
-            buffer.offset = place.offset
-    return end
+class Layout:
+    """The places of an arena with their times: where they lie follows from their sizes."""
+
+    def __init__(self, places: list[_Place]) -> None:
+        self.sizes: list[Any] = [place.size for place in places]
+        self.number: dict[Buffer, int] = {
+            buffer: at for at, place in enumerate(places) for buffer in place.buffers
+        }
+        self._places = places
+        self._rows = b"".join(
+            [native.PLACE.pack(0, p.first, p.last, p.member, *p.inside, 0) for p in places]
+        )
+
+    def lay_out(self, sizes: Sequence[int]) -> tuple[np.ndarray, int]:
+        """The offsets of places of these ``sizes``, and the bytes that they span."""
+        if len(sizes) > COMPARED:
+            return _in_turn(self._places, sizes)
+        rows = np.frombuffer(bytearray(self._rows), np.int64).reshape(-1, native.PLACE.size // 8)
+        rows[:, 0] = sizes
+        offsets = np.empty(len(sizes), np.int64)
+        return offsets, native.lay_out(rows, len(sizes), offsets)
 
 
-def _by_size(places: list[_Place]) -> int:
-    """The largest first, each at the lowest offset at which nothing lies meanwhile."""
-    laid: list[tuple[int, int, int, int, int, tuple[int, int]]] = []  # by offset
-    for place in sorted(places, key=lambda place: place.size, reverse=True):
-        size, first, last = place.size, place.first, place.last
-        member, (enters, leaves) = place.member, place.inside
-        offset = 0
-        for start, end, begins, dies, other, inside in laid:
-            if begins <= last and first <= dies and end > offset:
-                if other == member >= 0 and (inside[1] < enters or leaves < inside[0]):
-                    continue
-                if start - offset >= size:
-                    break
-                offset = end
-        place.offset = offset
-        insort(laid, (offset, offset + size, first, last, member, place.inside))
-    return max([end for _, end, *_ in laid], default=0)
-
-
-def _in_turn(places: list[_Place]) -> int:
+def _in_turn(places: Sequence[_Place], sizes: Sequence[int]) -> tuple[np.ndarray, int]:
     """In one walk over time, each in the smallest gap that fits."""
     arena = _Arena()
+    offsets = np.empty(len(places), np.int64)
     events = [(place.first, 0, i) for i, place in enumerate(places)]
     events += [(place.last, 1, i) for i, place in enumerate(places)]
     for _, leaves, i in sorted(events):
         if leaves:
-            arena.give(places[i].offset, places[i].size)
+            arena.give(int(offsets[i]), sizes[i])
         else:
-            places[i].offset = arena.take(places[i].size)
-    return arena.end
+            offsets[i] = arena.take(sizes[i])
+    return offsets, arena.end
 
 
 def _dying_operand(
@@ -316,7 +320,7 @@ def _dying_operand(
 
 
 def _rounded(nbytes: int) -> int:
-    return max(ALIGNMENT, (nbytes + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT)
+    return (max(nbytes, 1) + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
 
 
 def queue_batches(lowered: Lowered) -> dict[Buffer, Step]:

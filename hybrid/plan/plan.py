@@ -18,7 +18,7 @@ from hybrid.plan.host import Callbacks, host_function
 from hybrid.plan.lower import lower
 from hybrid.plan.memory import ALIGNMENT, Placement, place
 from hybrid.plan.schedule import schedule
-from hybrid.plan.steps import Buffer, Lowered, Step
+from hybrid.plan.steps import Buffer, HostCall, Lowered, Step
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,7 @@ class Plan:
     sizes: Sizes
     origin: Callable[[], tuple[Graph, Lowered, Placement]]  # what it was made of, or would be
     callbacks: Callbacks | None = None  # of all its runs; None: it calls no Python
+    written: native.PlanArrays | None = None  # what C was given, where that was more than steps
 
     @property
     def calls_python(self) -> bool:
@@ -71,7 +72,7 @@ class Plan:
     @functools.cached_property
     def steps(self) -> tuple[Step, ...]:
         """In the order of their numbers, those of blocks included."""
-        return tuple([step for block in _PlanWriter(*self._made_of[1:]).blocks for step in block])
+        return tuple([step for block in PlanWriter(*self._made_of[1:]).blocks for step in block])
 
     @property
     def arena_nbytes(self) -> int:
@@ -79,7 +80,9 @@ class Plan:
 
     def arrays(self) -> native.PlanArrays | None:
         """The arrays that C was given; None if it calls functions of this process."""
-        writer = _PlanWriter(*self._made_of[1:])
+        if self.written is not None:
+            return None if self.calls_python else self.written
+        writer = PlanWriter(*self._made_of[1:])
         writer.native.finish(*writer.write())
         return None if writer.native.hosts else writer.native.arrays
 
@@ -127,9 +130,9 @@ def make_plan(graph: Graph, *, parallel: bool = True) -> Plan:
 
     Without ``parallel`` all steps run one after the other.
     """
-    lowered, placement = _lowered(graph, parallel)
+    lowered, placement = lowered_of(graph, parallel)
     with phase("write"):
-        writer = _PlanWriter(lowered, placement)
+        writer = PlanWriter(lowered, placement)
         handle = writer.build()
     sizes = Sizes(
         sum([1 for _ in graph.walk()]),
@@ -150,7 +153,8 @@ def make_plan(graph: Graph, *, parallel: bool = True) -> Plan:
     return known(plan)
 
 
-def _lowered(graph: Graph, parallel: bool = True) -> tuple[Lowered, Placement]:
+def lowered_of(graph: Graph, parallel: bool = True) -> tuple[Lowered, Placement]:
+    """``graph`` as steps in the order in which they run, and where their values lie."""
     with phase("lower"):
         lowered = lower(inlined(graph))
     if parallel:
@@ -162,7 +166,7 @@ def _lowered(graph: Graph, parallel: bool = True) -> tuple[Lowered, Placement]:
 
 def lowered_again(graph: Graph) -> tuple[Graph, Lowered, Placement]:
     """The lowered graph and its placement, again: lowering gives the same each time."""
-    return graph, *_lowered(graph)
+    return graph, *lowered_of(graph)
 
 
 def known(plan: Plan) -> Plan:
@@ -179,13 +183,16 @@ def all_plans() -> dict[int, Plan]:
     return dict(_plans)
 
 
-class _PlanWriter:
+class PlanWriter:
     """Numbers steps and blocks, and writes the arrays of a plan."""
 
-    def __init__(self, lowered: Lowered, placement: Placement) -> None:
+    def __init__(
+        self, lowered: Lowered, placement: Placement, writer: native.PlanWriter | None = None
+    ) -> None:
         self.lowered, self.placement = lowered, placement
-        self.native = native.PlanWriter()
+        self.native = writer or native.PlanWriter()
         self.callbacks = Callbacks()
+        self.calls: list[HostCall] = []  # into Python, by their numbers
         self.slots: dict[Buffer, int] = {}
         self.constants = bytearray()
         self.blocks = [lowered.steps]  # block 0, then those that steps own, outer ones first
@@ -280,6 +287,7 @@ class _PlanWriter:
             kept = getattr(step.call.function, "asks_queue", None)
             asks = kept is not None and len(step.outputs) <= native.MAX_COLUMNS
             kind, attrs = (native.NEXT_STEP, (kept,)) if asks else (native.HOST_STEP, ())
+            self.calls.append(step.call)
             number = writer.host(host_function(step.call, self.callbacks))
         elif step.kernel is None:
             kind, number = native.MAP_STEP, -1

@@ -32,6 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hybrid.core.dataclass import dataclass, field
+from hybrid.core.sizes import value_here
 from hybrid.ir import View
 from hybrid.plan.costs import is_cut, step_seconds, wakes_threads
 from hybrid.plan.steps import Buffer, Control, Lowered, Step, overwrites, touched, walk
@@ -175,10 +176,7 @@ class _Segment:
             for view in item.step.outputs
             if view.buffer.kind == "arena"
         }
-        return {
-            at: sum(buffer.nbytes for buffer in _scratch(self.items[at].step) & made)
-            for at in _bits(late)
-        }
+        return {at: sum(map(_nbytes, _scratch(self.items[at].step) & made)) for at in _bits(late)}
 
     # Groups -------------------------------------------------------------------------------------
 
@@ -288,13 +286,17 @@ class _Segment:
             seen: set[Buffer] = set()
             for item in part:
                 mine = [buffer for buffer in _scratch(item.step) if len(users[buffer]) == 1]
-                alive += sum(buffer.nbytes for buffer in mine if buffer not in seen)
+                alive += sum(_nbytes(buffer) for buffer in mine if buffer not in seen)
                 seen.update(mine)
                 most = max(most, alive)
-                alive -= sum(buffer.nbytes for buffer in mine if last[buffer] is item)
+                alive -= sum(_nbytes(buffer) for buffer in mine if last[buffer] is item)
             own.append(most)
         shared = [b for b in users if len(users[b]) > 1 and not last[b].after & ~inside]
-        return sum(own) - max(own) + sum(buffer.nbytes for buffer in shared)
+        return sum(own) - max(own) + sum(map(_nbytes, shared))
+
+
+def _nbytes(buffer: Buffer) -> int:
+    return value_here(buffer.nbytes)
 
 
 def _scratch(step: Step) -> set[Buffer]:
@@ -430,7 +432,7 @@ def _alive(steps: Sequence[Step]) -> int:
                     last[view.buffer] = at
     dying: dict[int, int] = {}
     for buffer, at in last.items():
-        dying[at] = dying.get(at, 0) + buffer.nbytes
+        dying[at] = dying.get(at, 0) + _nbytes(buffer)
     alive = most = 0
     seen: set[Buffer] = set()
     for at, step in enumerate(steps):
@@ -438,7 +440,7 @@ def _alive(steps: Sequence[Step]) -> int:
             for view in inner.operands:
                 if view.buffer.kind == "arena" and view.buffer not in seen:
                     seen.add(view.buffer)
-                    alive += view.buffer.nbytes
+                    alive += _nbytes(view.buffer)
         most = max(most, alive)
         alive -= dying.get(at, 0)
     return most

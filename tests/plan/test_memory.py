@@ -6,7 +6,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from hybrid.errors import NativeError, OutOfMemoryError
 from hybrid.ir import Graph, View
+from hybrid.memory import native
 from hybrid.passes import run_pipeline
 from hybrid.plan import memory
 from hybrid.plan.lower import Lowered, lower
@@ -104,20 +106,49 @@ def test_places_in_use_together_do_not_overlap(
 ) -> None:
     monkeypatch.setattr(memory, "COMPARED", compared)
     places = [memory._Place(64 * size, min(a, b), max(a, b), []) for size, a, b in sorted(spans)]
-    end = memory._lay_out(places)
-    assert end == max([place.offset + place.size for place in places], default=0)
-    for one, other in itertools.combinations(places, 2):
+    offsets, end = memory.Layout(places).lay_out([place.size for place in places])
+    laid = [(p, int(offset), int(offset) + p.size) for p, offset in zip(places, offsets)]
+    assert end == max([after for *_, after in laid], default=0)
+    for (one, start, stop), (other, begin, after) in itertools.combinations(laid, 2):
         if one.first <= other.last and other.first <= one.last:
-            assert one.offset + one.size <= other.offset or other.offset + other.size <= one.offset
+            assert stop <= begin or after <= start
 
 
 def test_large_places_come_first() -> None:
     """In the order of time the last one would find two gaps, each too small for it."""
     sizes_and_lives = [(64, 0, 2), (128, 2, 3), (128, 0, 0), (192, 3, 4)]
     places = [memory._Place(size, first, last, []) for size, first, last in sizes_and_lives]
-    assert memory._in_turn(places) == 384
-    assert memory._by_size(places) == 320  # as many bytes are in use at once
-    assert [place.offset for place in places] == [128, 192, 0, 0]
+    sizes = [place.size for place in places]
+    assert memory._in_turn(places, sizes)[1] == 384
+    offsets, end = memory.Layout(places).lay_out(sizes)
+    assert end == 320  # as many bytes are in use at once
+    assert offsets.tolist() == [128, 192, 0, 0]
+
+
+def test_members_that_use_places_at_other_times_share_them() -> None:
+    def place(member: int, inside: tuple[int, int]) -> memory._Place:
+        return memory._Place(64, 0, 9, [], member=member, inside=inside)
+
+    def offsets(*places: memory._Place) -> list[int]:
+        return memory.Layout(list(places)).lay_out([64] * len(places))[0].tolist()
+
+    assert offsets(place(1, (0, 3)), place(1, (4, 9))) == [0, 0]
+    assert offsets(place(1, (0, 4)), place(1, (4, 9))) == [0, 64]
+    assert offsets(place(1, (0, 3)), place(2, (4, 9))) == [0, 64]
+    assert offsets(place(-1, (0, 3)), place(-1, (4, 9))) == [0, 64]
+
+
+def test_a_layout_without_memory() -> None:
+    layout = memory.Layout([memory._Place(64, 0, 1, [])])
+    native.lib.hyb_fail_allocation(1)
+    try:
+        with pytest.raises(OutOfMemoryError, match="the order of 1 places"):
+            layout.lay_out([64])
+    finally:
+        native.lib.hyb_fail_allocation(0)
+    with pytest.raises(NativeError, match="place 0: -64 bytes"):
+        layout.lay_out([-64])
+    assert layout.lay_out([128])[1] == 128
 
 
 UPDATE = """

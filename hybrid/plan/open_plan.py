@@ -1,0 +1,211 @@
+"""Plans of open graphs: lowered once for many sizes, and bound to each of them.
+
+::
+
+    graph @f<n = 37>(%x: f32[n,4]) ...        slots     output 0, 16*n bytes
+                                        ->    operands  f32[n,4], strides (16, 4)
+                                              arena     the places of 16*n and 4*n bytes
+
+Which steps there are, and which kernels they run, is decided once: what lowering asks of a size is
+a condition of the sizes of the graph, as what was asked before.  The arrays of a plan are written
+once, too.  Where they depend on sizes they hold formulas; to bind a plan is to evaluate these, to
+lay out the arena, and to let C check what came out, as it checks every plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hybrid.core.dataclass import replace
+from hybrid.core.sizes import OpenSizes, Size, value_here
+from hybrid.core.timing import phase
+from hybrid.errors import ShapeError
+from hybrid.ir import Graph
+from hybrid.ir.bound_graphs import SizeBinding
+from hybrid.memory import native
+from hybrid.memory.native import PlanArrays
+from hybrid.plan.host import Callbacks, host_function
+from hybrid.plan.lower import HostedOp
+from hybrid.plan.memory import Layout
+from hybrid.plan.plan import Plan, PlanWriter, Sizes, known, lowered_of
+from hybrid.plan.steps import HostCall
+
+LARGEST = 2**62  # of the numbers in a plan: sums of a few stay within 64 bits
+
+
+class OpenPlan:
+    """The plan of an open graph, up to the values of its symbols."""
+
+    def __init__(self, graph: Graph, sizes: OpenSizes) -> None:
+        """Lower ``graph`` at the sizes at hand; conditions are added to ``sizes``."""
+        self.graph, self.sizes = graph, sizes
+        self.lowered, self.placement = lowered_of(graph)
+        assert self.placement.layout is not None
+        self._layout = self.placement.layout
+        for buffer, place in self._layout.number.items():
+            buffer.offset = PlaceOffset(place)
+        with phase("write"):
+            formulas = _FormulaWriter()
+            writer = PlanWriter(self.lowered, self.placement, formulas)
+            self._constants, _, self._n_externals = writer.write()
+        self._calls = writer.calls
+        self._rows = {name: bytes(rows) for name, rows in formulas.arrays.rows.items()}
+        self._numbers = _Numbers(sizes, self._layout, [number for *_, number in formulas.notes])
+        self._fills = formulas.fills(self._numbers)
+        self._scratch = sizes.evaluator([self.placement.scratch_nbytes])
+        self._nodes = sum([1 for _ in graph.walk()])
+
+    def bound(self, values: Sequence[int]) -> Plan:
+        """The plan at ``values`` of the symbols, which meet the conditions of ``sizes``.
+
+        ShapeError where a value would have more bytes than there can be.
+        """
+        binding = SizeBinding(self.sizes, values)
+        inputs = tuple([binding.type(v.type) for v in self.graph.params])
+        outputs = tuple([binding.type(v.type) for v in self.graph.results])
+        numbers, arena_nbytes = self._numbers.at(values)
+        arrays = PlanArrays()
+        arrays.rows = dict(self._rows)
+        for name, words, which in self._fills:
+            rows = np.frombuffer(bytearray(self._rows[name]), np.int64)
+            rows[words] = numbers[which]
+            arrays.rows[name] = rows
+        arrays.constants, arrays.n_externals = self._constants, self._n_externals
+        arrays.arena_nbytes = arena_nbytes
+        callbacks = Callbacks()
+        hosts = [host_function(_at(call, binding), callbacks) for call in self._calls]
+        handle = native.make_plan(arrays, hosts)
+        [scratch_nbytes] = self._scratch(*values)
+        return known(
+            Plan(
+                handle=handle,
+                input_types=inputs,
+                output_types=outputs,
+                donations=self.placement.donations,
+                exposed=self.placement.exposed,
+                sizes=Sizes(self._nodes, self.lowered.count, arena_nbytes, scratch_nbytes),
+                origin=lambda: (binding.graph(self.graph), self.lowered, self.placement),
+                callbacks=callbacks if hosts else None,
+                written=arrays,
+            )
+        )
+
+
+def _at(call: HostCall, binding: SizeBinding) -> HostCall:
+    """``call`` with its types, and the attributes of an op, bound."""
+    function = call.function
+    if type(function) is HostedOp:
+        attributes = {name: binding.attribute(v) for name, v in function.attributes.items()}
+        function = HostedOp(function.op, attributes)
+    return replace(
+        call,
+        function=function,
+        inputs=tuple(map(binding.type, call.inputs)),
+        outputs=tuple(map(binding.type, call.outputs)),
+    )
+
+
+class PlaceOffset:
+    """The offset of a place, which is known when the arena is laid out."""
+
+    __slots__ = ("place",)
+
+    def __init__(self, place: int) -> None:
+        self.place = place
+
+
+class _Numbers:
+    """The numbers of a plan that depend on sizes: those of formulas, then offsets of places."""
+
+    def __init__(self, sizes: OpenSizes, layout: Layout, noted: Sequence[Any]) -> None:
+        self._layout = layout
+        open_places = [at for at, size in enumerate(layout.sizes) if type(size) is Size]
+        needed = [n for n in (*noted, *layout.sizes) if type(n) is Size]
+        self._index = {formula: at for at, formula in enumerate(dict.fromkeys(needed))}
+        self._evaluate = sizes.evaluator(list(self._index))
+        self._sizes = np.array([value_here(size) for size in layout.sizes], np.int64)
+        self._open = np.array(open_places, np.int64)
+        self._open_sizes = np.array([self._index[layout.sizes[at]] for at in open_places], np.int64)
+
+    def index(self, number: Any) -> int:
+        """Where ``number`` is among them."""
+        return self._index[number] if type(number) is Size else len(self._index) + number.place
+
+    def at(self, values: Sequence[int]) -> tuple[np.ndarray, int]:
+        """All numbers at ``values`` of the symbols, and the bytes of the arena."""
+        found = self._evaluate(*values)
+        if max(found, default=0) > LARGEST:
+            raise ShapeError(f"a plan needs more than {LARGEST} bytes at once")
+        numbers = np.array(found, np.int64)
+        sizes = self._sizes.copy()
+        sizes[self._open] = numbers[self._open_sizes]
+        offsets, nbytes = self._layout.lay_out(sizes)
+        return np.concatenate((numbers, offsets)), nbytes
+
+
+class _FormulaWriter(native.PlanWriter):
+    """A writer of plan arrays that notes where they depend on sizes: (array, byte, number)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: list[tuple[str, int, Any]] = []
+
+    def fills(self, numbers: _Numbers) -> list[tuple[str, np.ndarray, np.ndarray]]:
+        """For each array the words that depend on sizes, and which numbers they are."""
+        found = []
+        for name in self.arrays.rows:
+            mine = [(at // 8, numbers.index(n)) for row, at, n in self.notes if row == name]
+            if mine:
+                words, which = np.array(mine, np.int64).T
+                found.append((name, words.copy(), which.copy()))
+        return found
+
+    def _noted(self, name: str, first: int, values: Sequence[Any]) -> list[Any]:
+        """``values`` as they are at the sizes at hand; they begin at byte ``first`` of a new row."""
+        start = len(self.arrays.rows[name]) + first
+        found = []
+        for i, value in enumerate(values):
+            if type(value) is Size or type(value) is PlaceOffset:
+                self.notes.append((name, start + 8 * i, value))
+                value = 0 if type(value) is PlaceOffset else value.value
+            found.append(value)
+        return found
+
+    def slot(
+        self,
+        kind: int,
+        index: int,
+        offset: Any,
+        nbytes: Any,
+        last_step: int = -1,
+        loop: int = 0,
+        base: int = 0,
+        spare: int = -1,
+        stride: Any = 0,
+        count: Any = 0,
+    ) -> int:
+        offset, nbytes = self._noted("slots", 8, (offset, nbytes))
+        stride, count = self._noted("slots", 40, (stride, count))
+        return super().slot(
+            kind, index, offset, nbytes, last_step, loop, base, spare, stride, count
+        )
+
+    def operand(
+        self, slot: int, offset: Any, dtype: int, shape: Sequence[Any], strides: Sequence[Any]
+    ) -> None:
+        [offset] = self._noted("operands", 8, (offset,))
+        shape = self._noted("operands", 24, shape)
+        strides = self._noted("operands", 24 + 8 * native.MAX_RANK, strides)
+        super().operand(slot, offset, dtype, shape, strides)
+
+    def attributes(self, values: Sequence[Any]) -> int:
+        return super().attributes(self._noted("attrs", 0, values))
+
+    def control(
+        self, blocks: Sequence[int], moves: Sequence[tuple[int, int]], limit: Any, reverse: bool
+    ) -> int:
+        [limit] = self._noted("controls", 16, (limit,))
+        return super().control(blocks, moves, limit, reverse)
