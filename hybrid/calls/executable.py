@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from hybrid.ir.record import Leaf, Output, Record, is_recording, recording
 from hybrid.plan import Plan
 from hybrid.trace.alias.row_limits import needs_run
 from hybrid.trace.capture.backward import backward_of
-from hybrid.trace.capture.captured_graph import Backward, BackwardRequest, Capture, build
+from hybrid.trace.capture.captured_graph import Backward, BackwardRequest, Capture, Plans, build
 from hybrid.trace.gradients.region_vjp import kinds_of, tensors_of
 from hybrid.trace.gradients.replay_run import followed
 from hybrid.trace.regions.build import replay
@@ -54,6 +54,23 @@ def others_first() -> Iterator[None]:
             STATE._acquire_restore(held)  # type: ignore[attr-defined]
 
 
+class Opened(NamedTuple):
+    """What the captures have in common that one for many sizes is bound to."""
+
+    holds: Callable[[Sequence[Any]], bool]  # the guards
+    precomputed: Callable[..., PrecomputedResults]  # what keeps the results of a plan
+
+
+def _known(capture: Capture, fixed: Sequence[int], fast: bool) -> Plans:
+    """The plan of ``capture``, and what it leaves to be computed ahead."""
+    known = capture.plans
+    if known is None or not set(known[1]) <= set(fixed):
+        known = optimized_parts(capture.graph, fixed, fast=fast)
+    if known[2] is not None and not fits(known[2]):
+        known = optimized_plan(capture.graph, fast=fast), (), None
+    return known
+
+
 class Planned:
     """An executable capture; safe to run from several threads, under ``STATE`` if it ``shares``."""
 
@@ -65,17 +82,16 @@ class Planned:
         numbers: frozenset[int],
         *,
         fast: bool = False,
+        opened: Opened | None = None,
     ) -> None:
+        """``opened`` says what this capture has from one for many sizes."""
         self.capture = capture
         self.guards = capture.guards
         self.fast = fast  # whether passes may change bits
-        fixed = fixed_sources(capture)
         known = capture.plans
-        if known is None or not set(known[1]) <= set(fixed):
-            known = optimized_parts(capture.graph, fixed, fast=fast)
+        if opened is None:
+            known = _known(capture, fixed_sources(capture), fast)
         self.plan, cells, first = known
-        if first is not None and not fits(first):
-            self.plan, first = optimized_plan(capture.graph, fast=fast), None
         self.calls = self.last_used = self.made = 0
         self.key = key  # of the call that it was made for
         self.why = ""  # it was made
@@ -93,18 +109,17 @@ class Planned:
         )
         record = None if capture.gradient is None else self._record
         with phase("bind"):
-            self.precomputed = None if first is None else self._precomputing(first, cells)
-            self.run = bind(capture, self.plan, record, USED, self.precomputed)
-            self.holds = capture.guards.compiled(capture)
+            self.precomputed = None
+            if first is not None:
+                own = weakref.ref(self)  # what keeps results does not keep what it belongs to
+                make = PrecomputedResults if opened is None else opened.precomputed
+                self.precomputed = make(first, cells, lambda: own().calls)
+            self.run = bind(capture, self.plan, record, USED, self.precomputed, self._whole())
+            self.holds = capture.guards.compiled(capture) if opened is None else opened.holds
 
-    def _precomputing(self, plan: Plan, cells: Sequence[int]) -> PrecomputedResults:
-        """What keeps the results of ``plan``; it does not keep what it belongs to."""
-        own, capture, fast = weakref.ref(self), self.capture, self.fast
-
-        def whole() -> Any:
-            return bind(capture, optimized_plan(capture.graph, fast=fast), None, USED)
-
-        return PrecomputedResults(plan, cells, whole, lambda: own().calls)
+    def _whole(self) -> Callable[[], Plan]:
+        capture, fast = self.capture, self.fast
+        return lambda: optimized_plan(capture.graph, fast=fast)
 
     def serves(self, leaves: Sequence[Any]) -> bool:
         """Whether all that the capture has read is as it was, at a call of these leaves."""
@@ -116,12 +131,10 @@ class Planned:
     @functools.cached_property
     def queued(self) -> Any:
         """``run`` in a stream."""
-        capture, fast = self.capture, self.fast
-        record = None if capture.gradient is None else self._record
+        record = None if self.capture.gradient is None else self._record
         return QueuedBinding(
-            capture, self.plan, record, USED, self.precomputed,
-            now=self.run, whole=lambda: optimized_plan(capture.graph, fast=fast),
-        ).write()  # fmt: skip
+            self.capture, self.plan, record, USED, self.precomputed, self._whole(), now=self.run
+        ).write()
 
     @property
     def replays(self) -> bool:
@@ -229,7 +242,9 @@ class _CallOp:
         else:
             plan = self.plans.get(backward)
             if plan is None:
-                plan = self.plans[backward] = optimized_plan(backward.graph, fast=self.planned.fast)
+                plan = backward.plan and backward.plan()
+                plan = plan or optimized_plan(backward.graph, fast=self.planned.fast)
+                self.plans[backward] = plan
             grads = call_plan(plan, operands)
         for at, (i, where) in enumerate(zip(backward.reached, backward.flags, strict=True)):
             ct = grads[at] if where < 0 else optional_ct(grads[at], grads[where], True)

@@ -261,9 +261,10 @@ class Hybridized:
         sizes = self._open_family(call)
         if self._opens():
             opening = functools.partial(self._trace, call.args, call.kwargs, leaves, NONE)
-            bound = sizes.capture(leaves, opening)
-            if bound is not None:
-                return Planned(bound, leaves, call.key, NONE.numbers, fast=fast), ""
+            found = sizes.capture(leaves, opening, fast)
+            if found is not None:
+                made, values = found
+                return made.at(values, leaves, call.key), ""
         capture, inputs = family.capture(keys, leaves, trace)
         sizes.captured()
         about = about_numbers(call, inputs, family.refusal(keys, leaves), capture)

@@ -8,18 +8,17 @@ size with a plan of its own, which is bound and not captured.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from contextlib import suppress
 from typing import Any
 
-from hybrid.core.dataclass import replace
+from hybrid.calls.open_captures import OpenCapture
 from hybrid.core.exceptions import is_interrupt
 from hybrid.core.sizes import HIGHEST, LOWEST
 from hybrid.eager.tensor import Tensor
-from hybrid.ir.bound_graphs import SizeBinding
 from hybrid.trace.capture.captured_graph import Capture
 
 Axis = tuple[int, int]  # of a leaf of the arguments
 Opened = Mapping[Axis, int]  # axes of one number have one symbol
+AtSizes = tuple[OpenCapture, Sequence[int]]
 _REMEMBERED = 16  # calls whose shapes tell which axes change
 _MOST = 8  # open captures of a family: a function that needs more tells sizes apart
 
@@ -30,19 +29,21 @@ class OpenFamily:
     def __init__(self, leaves: Sequence[Any]) -> None:
         self.keep = [leaf for leaf in leaves if not isinstance(leaf, Tensor)]  # ids in the key
         self.seen: list[tuple[tuple[int, ...], ...]] = []  # shapes of the tensors of each call
-        self.captures: list[tuple[Capture, Callable[..., bool]]] = []
+        self.captures: list[OpenCapture] = []
         self.fixed: set[Axis] = set()  # that the function takes for plain numbers
         self.refusal = ""  # why there is no open capture
         self._failure = ""
 
-    def capture(self, leaves: Sequence[Any], trace: Callable[[Opened], Capture]) -> Capture | None:
-        """The capture of a call, bound to its sizes; None where it is one for these sizes alone."""
+    def capture(
+        self, leaves: Sequence[Any], trace: Callable[[Opened], Capture], fast: bool
+    ) -> AtSizes | None:
+        """The capture of a call, and its sizes; None where it is one for these sizes alone."""
         self._failure = ""  # of a call before, which raised in the end
-        found = self._bound(leaves)
+        found = self.serving(leaves)
         if found is None and not self.refusal and len(self.captures) < _MOST:
             opened = self.opened(leaves)
             if opened:
-                found = self._opening(leaves, opened, trace)
+                found = self._opening(leaves, opened, trace, fast)
         shapes = tuple([leaf.type.shape for leaf in leaves if isinstance(leaf, Tensor)])
         if shapes not in self.seen and len(self.seen) < _REMEMBERED:
             self.seen.append(shapes)
@@ -68,9 +69,9 @@ class OpenFamily:
         return found
 
     def _opening(
-        self, leaves: Sequence[Any], opened: Opened, trace: Callable[[Opened], Capture]
-    ) -> Capture | None:
-        """A new open capture, bound; None where there can be none, or the call raises."""
+        self, leaves: Sequence[Any], opened: Opened, trace: Callable[[Opened], Capture], fast: bool
+    ) -> AtSizes | None:
+        """A new open capture; None where there can be none, or the call raises."""
         try:
             made = trace(opened)
         except Exception as error:
@@ -89,33 +90,17 @@ class OpenFamily:
             ]
             self.fixed.update([place for place, number in opened.items() if number in numbers])
             rest = {place: number for place, number in opened.items() if place not in self.fixed}
-            return self._opening(leaves, rest, trace) if rest else None
-        self.captures.append((made, made.guards.compiled(made)))
-        return self._bound(leaves)
+            return self._opening(leaves, rest, trace, fast) if rest else None
+        self.captures.append(OpenCapture(made, fast=fast))
+        return self.serving(leaves)
 
-    def _bound(self, leaves: Sequence[Any]) -> Capture | None:
-        for made, holds in self.captures:
-            axes = made.open_axes
-            values = None if axes is None else axes.values(leaves)
-            serves = False
-            with suppress(AttributeError):  # a method, or a place that was read, is gone
-                serves = values is not None and holds(leaves)
-            if serves:
-                return bound(made, values)
+    def serving(self, leaves: Sequence[Any]) -> AtSizes | None:
+        """The capture there is for a call, and its sizes."""
+        for made in self.captures:
+            values = made.values(leaves)
+            if values is not None:
+                return made, values
         return None
-
-
-def bound(capture: Capture, values: Sequence[int]) -> Capture:
-    """``capture`` at the sizes ``values`` of its symbols."""
-    assert capture.open_axes is not None
-    binding = SizeBinding(capture.open_axes.sizes, values)
-    graph, gradient, recorded = binding.graph(capture.graph), capture.gradient, capture.recorded
-    if gradient is not None:
-        back = replace(gradient.backward, graph=binding.graph(gradient.backward.graph))
-        gradient = replace(gradient, backward=back, further={})
-    if recorded is not None:
-        recorded = frozenset([binding.made[v] for v in recorded if v in binding.made])
-    return replace(capture, stored_graph=graph, gradient=gradient, recorded=recorded, plans=None)
 
 
 def open_family_key(key: Any, leaves: Sequence[Any]) -> Hashable:

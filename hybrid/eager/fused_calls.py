@@ -20,7 +20,7 @@ from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
 from hybrid.ir.interpreter import interpreting
 from hybrid.ir.record import is_recording, record_call
 from hybrid.memory import native
-from hybrid.passes import run_parts, run_pipeline
+from hybrid.passes import Precomputation, run_parts, run_pipeline
 from hybrid.plan import Plan, make_plan
 
 MAX_CONSTANT = 4096  # bytes that a remembered call keeps
@@ -37,6 +37,14 @@ def optimized_plan(graph: Graph, *, fast: bool = False) -> Plan:
     return make_plan(optimized(graph, fast=fast))
 
 
+def split(
+    graph: Graph, fixed: Collection[int], *, fast: bool = False
+) -> tuple[Graph, Precomputation | None]:
+    """The optimized ``graph`` without what can be computed ahead, and both parts, if any can."""
+    with phase("passes"):
+        return run_parts(graph, fixed, evaluate=_evaluate, fast=fast)
+
+
 def optimized_parts(
     graph: Graph, fixed: Collection[int], *, fast: bool = False
 ) -> tuple[Plan, tuple[int, ...], Plan | None]:
@@ -45,8 +53,7 @@ def optimized_parts(
     ``fixed`` are the parameters that stay the same from run to run: the results of the second plan,
     which takes those in the middle, are further inputs of the first one.
     """
-    with phase("passes"):
-        rest, parts = run_parts(graph, fixed, evaluate=_evaluate, fast=fast)
+    rest, parts = split(graph, fixed, fast=fast)
     plan = make_plan(rest)
     return (plan, (), None) if parts is None else (plan, parts.params, make_plan(parts.graph))
 

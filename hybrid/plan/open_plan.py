@@ -30,7 +30,7 @@ from hybrid.memory.native import PlanArrays
 from hybrid.plan.host import Callbacks, host_function
 from hybrid.plan.lower import HostedOp
 from hybrid.plan.memory import Layout
-from hybrid.plan.plan import Plan, PlanWriter, Sizes, known, lowered_of
+from hybrid.plan.plan import Plan, Sizes, StepWriter, known, lowered_of
 from hybrid.plan.steps import HostCall
 
 LARGEST = 2**62  # of the numbers in a plan: sums of a few stay within 64 bits
@@ -49,7 +49,7 @@ class OpenPlan:
             buffer.offset = PlaceOffset(place)
         with phase("write"):
             formulas = _FormulaWriter()
-            writer = PlanWriter(self.lowered, self.placement, formulas)
+            writer = StepWriter(self.lowered, self.placement, formulas)
             self._constants, _, self._n_externals = writer.write()
         self._calls = writer.calls
         self._rows = {name: bytes(rows) for name, rows in formulas.arrays.rows.items()}
@@ -164,7 +164,7 @@ class _FormulaWriter(native.PlanWriter):
         return found
 
     def _noted(self, name: str, first: int, values: Sequence[Any]) -> list[Any]:
-        """``values`` as they are at the sizes at hand; they begin at byte ``first`` of a new row."""
+        """``values`` as they are at the sizes at hand; from byte ``first`` of a new row on."""
         start = len(self.arrays.rows[name]) + first
         found = []
         for i, value in enumerate(values):

@@ -72,7 +72,7 @@ class Plan:
     @functools.cached_property
     def steps(self) -> tuple[Step, ...]:
         """In the order of their numbers, those of blocks included."""
-        return tuple([step for block in PlanWriter(*self._made_of[1:]).blocks for step in block])
+        return tuple([step for block in StepWriter(*self._made_of[1:]).blocks for step in block])
 
     @property
     def arena_nbytes(self) -> int:
@@ -82,7 +82,7 @@ class Plan:
         """The arrays that C was given; None if it calls functions of this process."""
         if self.written is not None:
             return None if self.calls_python else self.written
-        writer = PlanWriter(*self._made_of[1:])
+        writer = StepWriter(*self._made_of[1:])
         writer.native.finish(*writer.write())
         return None if writer.native.hosts else writer.native.arrays
 
@@ -132,7 +132,7 @@ def make_plan(graph: Graph, *, parallel: bool = True) -> Plan:
     """
     lowered, placement = lowered_of(graph, parallel)
     with phase("write"):
-        writer = PlanWriter(lowered, placement)
+        writer = StepWriter(lowered, placement)
         handle = writer.build()
     sizes = Sizes(
         sum([1 for _ in graph.walk()]),
@@ -183,7 +183,7 @@ def all_plans() -> dict[int, Plan]:
     return dict(_plans)
 
 
-class PlanWriter:
+class StepWriter:
     """Numbers steps and blocks, and writes the arrays of a plan."""
 
     def __init__(

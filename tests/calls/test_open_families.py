@@ -33,9 +33,9 @@ def captures(hybridized: Any) -> int:
 
 def conditions(hybridized: Any) -> list[list[str]]:
     return [
-        [str(condition) for condition in capture.open_axes.sizes.conditions.values()]
+        [str(condition) for condition in made.axes.sizes.conditions.values()]
         for family in families(hybridized)
-        for capture, _ in family.captures
+        for made in family.captures
     ]
 
 

@@ -107,7 +107,9 @@ def test_places_in_use_together_do_not_overlap(
     monkeypatch.setattr(memory, "COMPARED", compared)
     places = [memory._Place(64 * size, min(a, b), max(a, b), []) for size, a, b in sorted(spans)]
     offsets, end = memory.Layout(places).lay_out([place.size for place in places])
-    laid = [(p, int(offset), int(offset) + p.size) for p, offset in zip(places, offsets)]
+    laid = [
+        (p, int(offset), int(offset) + p.size) for p, offset in zip(places, offsets, strict=True)
+    ]
     assert end == max([after for *_, after in laid], default=0)
     for (one, start, stop), (other, begin, after) in itertools.combinations(laid, 2):
         if one.first <= other.last and other.first <= one.last:

@@ -6,6 +6,7 @@ values that are treated alike are a loop in it.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
@@ -140,7 +141,12 @@ class Writer:
 
     def function(self, header: str) -> Callable[..., Any]:
         text = "\n".join([header, *self.lines]) + "\n"
-        exec(compile(text, "<binding>", "exec"), self.names)
+        exec(_compiled(text), self.names)
         made = self.names["call"]
         made.source = text
         return made
+
+
+@functools.lru_cache(256)  # calls that differ in sizes alone have one text
+def _compiled(text: str) -> Any:
+    return compile(text, "<binding>", "exec")

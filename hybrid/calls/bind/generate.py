@@ -46,14 +46,33 @@ def bind(
     record: Callable[..., None] | None,
     used: Any,
     precomputed: PrecomputedResults | None = None,
+    whole: Callable[[], Plan] | None = None,
 ) -> Any:
     """A function ``call(leaves)`` that fetches, runs, writes back, records and builds the result.
 
     ``record(tensors, datas, results, buffers)`` attaches the history of a call that takes part in a
     gradient; ``used`` is the record of results whose history was used up inside; ``precomputed``
-    holds what ``plan`` takes besides the sources of the capture.
+    holds what ``plan`` takes besides the sources of the capture, and ``whole`` makes the plan that
+    does without, for when that is better or nothing can be kept.
     """
-    return Binding(capture, plan, record, used, precomputed).write()
+    return Binding(capture, plan, record, used, precomputed, whole).write()
+
+
+class _Whole:
+    """The call that keeps nothing, which is made when it is first needed."""
+
+    def __init__(self, capture: Capture, plan: Callable[[], Plan], used: Any) -> None:
+        self.capture, self.plan, self.used = capture, plan, used
+        self.lock, self.run = threading.Lock(), None
+
+    def __call__(self, leaves: Sequence[Any], given: Any) -> Any:
+        run = self.run
+        if run is None:
+            with self.lock:
+                if self.run is None:
+                    self.run = bind(self.capture, self.plan(), None, self.used)
+                run = self.run
+        return run(leaves, given)
 
 
 def _waits(plan: Plan, capture: Capture) -> bool:
@@ -76,9 +95,10 @@ class Binding(Loops):
         record: Any,
         used: Any,
         precomputed: PrecomputedResults | None,
+        whole: Callable[[], Plan] | None,
     ) -> None:
         self.capture, self.plan, self.record, self.used = capture, plan, record, used
-        self.precomputed = precomputed
+        self.precomputed, self.whole = precomputed, whole
         self.types = plan.output_types
         self.n_outputs = len(self.types)
         self.writer = Writer(
@@ -276,7 +296,8 @@ class Binding(Loops):
         w.line(f"now = {name}.renewed(held)", depth + 1)
         w.line("if now is None:", depth + 1)
         w.line("spare.append(state)", depth + 2)
-        w.line(f"return {name}.whole(leaves, given)", depth + 2)
+        whole = w.name("whole", _Whole(self.capture, self.whole, self.used))
+        w.line(f"return {whole}(leaves, given)", depth + 2)
         w.line("if made[-1] is not now[0]:", depth)
         first = self.n_outputs + len(self.capture.sources)
         w.line(f"externals[{first}:{len(self.plan.input_types) + self.n_outputs}] = now[2]",

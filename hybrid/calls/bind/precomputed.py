@@ -70,21 +70,13 @@ class PrecomputedResults:
 
     ``now`` is None or a mark of its own, the buffers that the cells held, and the results.  Buffers
     are equal if they are one memory.
-    ``whole`` makes the function that does without, for when that is better or nothing can be kept.
     """
 
-    def __init__(
-        self,
-        plan: Plan,
-        cells: Sequence[int],
-        whole: Callable[[], Callable[..., Any]],
-        calls: Callable[[], int],
-    ) -> None:
+    def __init__(self, plan: Plan, cells: Sequence[int], calls: Callable[[], int]) -> None:
         """``calls`` counts the calls begun so far."""
         self.plan, self.cells, self._calls = plan, tuple(cells), calls
         self.now: tuple[Any, ...] | None = None
         self.lock = threading.RLock()
-        self._make_whole, self._whole = whole, None
         self._served = -2  # the number of the call that ``now`` was made for
         self._vain = 0  # how often, in a row, it served no other
         self._left, self._pause = 0, PAUSE
@@ -135,11 +127,3 @@ class PrecomputedResults:
             externals[i] = data
         self.plan.run(externals)
         return made
-
-    def whole(self, leaves: Sequence[Any], given: Any = None) -> Any:
-        """A call that keeps nothing."""
-        run = self._whole
-        if run is None:
-            with self.lock:
-                run = self._whole = self._whole or self._make_whole()
-        return run(leaves, given)

@@ -27,10 +27,10 @@ class QueuedBinding(Binding):
     What calls Python waits for the stream, and ``now`` runs it.
     """
 
-    def __init__(self, *known: Any, now: Callable[..., Any], whole: Callable[[], Plan]) -> None:
+    def __init__(self, *known: Any, now: Callable[..., Any]) -> None:
         super().__init__(*known)
         self.many_cells, self.many_slots, self.many_fresh = [], [], []
-        self.now, self.whole = now, whole
+        self.now = now
 
     def write(self) -> Any:
         w, sources = self.writer, self.capture.sources

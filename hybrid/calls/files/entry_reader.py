@@ -159,8 +159,9 @@ class _Reader:
         types = self.inputs, self.outputs
         graph = functools.partial(self.graphs.graph, entry["graph"], types)
         gradient = entry["gradient"]
+        recorded = None if gradient is None else self.recorded(gradient, graph())
         capture = Capture(
-            stored_graph=LazyGraph(self.inputs, graph),
+            stored_graph=LazyGraph(self.inputs, lambda: (graph(), recorded)),
             sources=sources,
             result=result,
             consumed=frozenset(self.results(entry["consumed"])),
@@ -171,7 +172,6 @@ class _Reader:
             guards=guards,
             requires=requires,
             gradient=None if gradient is None else self.gradient(gradient, sources),
-            recorded=None if gradient is None else self.recorded(gradient, graph()),
             lasting=frozenset([self.index(i, sources) for i in entry["lasting"]]),
             place_reads=[self.place_read(*row) for row in entry["place_reads"]],
             argument_aliases=[(self.argument(i), self.place(*place)) for i, place in entry["same"]],

@@ -70,6 +70,8 @@ def known_values(graph: Graph, fixed: Collection[int]) -> set[Value]:
     for node in graph.nodes:
         if node.observable or node.regions or not known.issuperset(node.operands):
             continue
+        if any(value.type.is_open for value in node.results):  # one for each size
+            continue
         if not node.operands:
             known.update(node.results)
         elif not based.isdisjoint(node.operands) and (

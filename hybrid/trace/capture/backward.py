@@ -72,7 +72,7 @@ def alike(
 
 def backward_of(capture: Capture, request: BackwardRequest) -> Backward:
     """Return the Backward for ``request``, which is derived when it is first needed."""
-    gradient, types = capture.gradient, [v.type for v in capture.graph.results]
+    gradient, types = capture.gradient, capture.output_types
     unsure = gradient.unsure
     usual = tuple(
         [CotangentKind(types[i], at not in unsure) for at, i in enumerate(gradient.outputs)]

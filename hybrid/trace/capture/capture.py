@@ -244,7 +244,7 @@ class _CaptureBuilder:
             guards=self.guards,
             requires=[cell.tensor.record is not None for cell in cells],
             gradient=gradient,
-            recorded=frozenset(tracer.recorded) or None,
+            stored_recorded=frozenset(tracer.recorded) or None,
             lasting=frozenset(lasting),
             place_reads=[
                 (Address(s.owner, s.name).seen_from(known), s.original) for s in places if s.read

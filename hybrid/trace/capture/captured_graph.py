@@ -23,6 +23,28 @@ from hybrid.trace.places.objects import empty, filled
 # The plan of a graph, which sources it leaves to be computed ahead, if any, and the plan for them.
 Plans = tuple[Plan, tuple[int, ...], Plan | None]
 
+
+@dataclass(eq=False)
+class LazyGraph:
+    """A graph of known input types that is made when it is first needed: read from a file, bound.
+
+    ``make`` gives it, and those of its values that are no constants to gradients, or None.
+    """
+
+    inputs: tuple[TensorType, ...]
+    make: Callable[[], tuple[Graph, frozenset[Value] | None]]
+
+    @functools.cached_property
+    def made(self) -> tuple[Graph, frozenset[Value] | None]:
+        """What ``make`` gives."""
+        return self.make()
+
+    @property
+    def graph(self) -> Graph:
+        """The graph alone."""
+        return self.made[0]
+
+
 COMPOUND = ("items", "either", "tree")  # kinds of leaves that are made of others
 
 
@@ -133,10 +155,17 @@ class BackwardRequest:
 class Backward:
     """A backward graph: from (residuals, cotangents, sums so far) to the total of each input."""
 
-    graph: Graph
+    stored_graph: Graph | LazyGraph
     residuals: tuple[tuple[str, int], ...]  # what it reads: ("source" or "output", index)
     reached: tuple[int, ...]  # positions in the inputs that get a cotangent
     flags: tuple[int, ...]  # of each of these the further result that says if it does; or -1
+    plan: Callable[[], Plan] | None = None  # that runs the graph, where that is known
+
+    @property
+    def graph(self) -> Graph:
+        """The graph; where it is lazy, it is made now."""
+        stored = self.stored_graph
+        return stored.graph if isinstance(stored, LazyGraph) else stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,14 +208,6 @@ class Gradient:
         return frozenset([alias.output for alias in self.history_aliases])
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class LazyGraph:
-    """A graph in a plan file, of known input types, that is parsed when it is first needed."""
-
-    inputs: tuple[TensorType, ...]
-    read: Callable[[], Graph]
-
-
 @dataclass(frozen=True, slots=True)
 class OpenAxes:
     """The axes of arguments that have symbols, and the types of the arguments."""
@@ -222,8 +243,9 @@ class Capture:
     guards: Guards
     requires: list[bool]  # of each source: whether gradients flowed to it
     gradient: Gradient | None = None
-    # Values of the graph that are no constants to gradients; None where nothing has a history.
-    recorded: frozenset[Value] | None = None
+    # Values of the graph that are no constants to gradients; None where nothing has a history, or
+    # where the graph says it.
+    stored_recorded: frozenset[Value] | None = None
     lasting: frozenset[int] = frozenset()  # sources that are written, and keep their histories
     place_reads: list[tuple[Address, Any]] = field(default_factory=list)  # with what was there
     # Argument leaves that are also reached from outside: (index, that tensor or its address).
@@ -245,10 +267,16 @@ class Capture:
 
     @property
     def graph(self) -> Graph:
-        """The captured graph; if it is in a file, it is read now."""
+        """The captured graph; if it is lazy, it is made now."""
         if isinstance(self.stored_graph, LazyGraph):
-            self.stored_graph = self.stored_graph.read()
+            self.stored_graph, self.stored_recorded = self.stored_graph.made
         return self.stored_graph
+
+    @property
+    def recorded(self) -> frozenset[Value] | None:
+        """Those values of the graph that are no constants to gradients; None: there are none."""
+        self.graph  # noqa: B018  which says it
+        return self.stored_recorded
 
     @property
     def input_types(self) -> tuple[TensorType, ...]:
@@ -256,6 +284,13 @@ class Capture:
         if isinstance(self.stored_graph, LazyGraph):
             return self.stored_graph.inputs
         return tuple([v.type for v in self.stored_graph.params])
+
+    @property
+    def output_types(self) -> tuple[TensorType, ...]:
+        """The types of the results of the graph."""
+        if self.plans is not None:
+            return self.plans[0].output_types
+        return tuple([v.type for v in self.graph.results])
 
     @property
     def written_arguments(self) -> dict[int, Location | None]:

@@ -11,6 +11,8 @@ import pytest
 import hybrid as hy
 from hybrid.calls.bind import generate as binding
 from hybrid.calls.bind import precomputed
+from hybrid.calls.executable import USED
+from hybrid.eager.fused_calls import optimized_plan
 from hybrid.eager.tensor import make_tensor
 from hybrid.memory import buffers, native
 from hybrid.nn import functional
@@ -20,13 +22,13 @@ SHAPE = (16, 8, 3, 3)
 X = tensor(1, 8, 12, 12, seed=1)
 
 
-def make(cell: hy.Tensor):
+def make(cell: hy.Tensor, **options):
     """A hybridized function of ``cell``, and what it should return."""
 
     def eager(x):
         return functional.conv2d(x, cell, padding=1)
 
-    return hy.hybridize(lambda x: functional.conv2d(x, cell, padding=1)), eager
+    return hy.hybridize(lambda x: functional.conv2d(x, cell, padding=1), **options), eager
 
 
 def own(seed: int = 0) -> hy.Tensor:
@@ -363,7 +365,7 @@ def test_what_is_kept_goes_with_the_plan() -> None:
 
 def test_all_plans_together_keep_no_more_than_the_limit(monkeypatch) -> None:
     cell = own()
-    function, eager = make(cell)
+    function, eager = make(cell, dynamic=False)  # a capture for each size
     sizes = [tensor(1, 8, 12, width) for width in range(10, 15)]
     function(sizes[0])
     one = kept_of(function).nbytes
@@ -382,6 +384,21 @@ def test_all_plans_together_keep_no_more_than_the_limit(monkeypatch) -> None:
     monkeypatch.setattr(precomputed, "LIMIT", one - 1)
     function(tensor(1, 8, 12, 20))
     assert function._all_plans()[-1].precomputed is None
+
+
+def test_sizes_of_one_capture_share_what_is_kept() -> None:
+    cell = own()
+    function, eager = make(cell)
+    sizes = [tensor(1, 8, 12, width) for width in range(7, 13)]
+    for value in (cell, own(5)):
+        cell.assign(value)
+        for _ in range(3):
+            for x in sizes:
+                assert same(function(x), eager(x))
+    _, *found = [planned.precomputed for planned in function._all_plans()]
+    assert len(found) == 5
+    assert len(set(found)) == 1
+    assert found[0].now is not None
 
 
 def test_a_function_without_fixed_cells_pays_nothing() -> None:
@@ -419,9 +436,12 @@ def test_networks_give_the_bits_of_runs_that_keep_nothing(optimize: str) -> None
     function = hy.hybridize(lambda x: model(x), optimize=optimize)
     for _ in range(3):
         got = function(X)
-    found = kept_of(function)
-    assert found.now is not None
-    assert same(got, found.whole([X]))
+    (planned,) = function._all_plans()
+    assert planned.precomputed.now is not None
+    whole = binding.bind(
+        planned.capture, optimized_plan(planned.capture.graph, fast=planned.fast), None, USED
+    )
+    assert same(got, whole([X]))
     if optimize == "exact":
         assert same(got, model(X))
     (info,) = function.plans
