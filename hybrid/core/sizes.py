@@ -215,13 +215,21 @@ class Size:
     that the symbols give this value is a condition then.
     """
 
-    __slots__ = ("_hash", "range", "scope", "terms", "value")
+    __slots__ = ("_hash", "_range", "scope", "terms", "value")
 
     def __init__(self, scope: OpenSizes, terms: Terms) -> None:
         self.scope, self.terms = scope, terms
         self.value = sum(math.prod([v.value for v in m]) * c for m, c in terms)
-        self.range: Range = _sum_range([_scaled(_product_range(m), c) for m, c in terms])
+        self._range: Range | None = None
         self._hash = hash(terms)
+
+    @property
+    def range(self) -> Range:
+        """The least and the largest value for any binding."""
+        if self._range is None:
+            ends = [_scaled(_product_range(m), c) for m, c in self.terms]
+            self._range = _sum_range(ends)
+        return self._range
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:

@@ -437,10 +437,9 @@ def test_networks_give_the_bits_of_runs_that_keep_nothing(optimize: str) -> None
     for _ in range(3):
         got = function(X)
     (planned,) = function._all_plans()
-    assert planned.precomputed.now is not None
-    whole = binding.bind(
-        planned.capture, optimized_plan(planned.capture.graph, fast=planned.fast), None, USED
-    )
+    capture, found = planned.capture, planned.precomputed
+    assert found.now is not None
+    whole = binding.bind(capture, optimized_plan(capture.graph, fast=planned.fast), None, USED)
     assert same(got, whole([X]))
     if optimize == "exact":
         assert same(got, model(X))
