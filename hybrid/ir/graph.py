@@ -60,6 +60,12 @@ class Node:
         )
 
     @property
+    def is_open(self) -> bool:
+        """Whether it computes with sizes of open axes: of its types, or as attributes."""
+        values = (*self.operands, *self.results)
+        return any([v.type.is_open for v in values]) or any([_has_size(a) for _, a in self.attrs])
+
+    @property
     def key(self) -> Hashable:
         """Equal for nodes that compute the same.
 
@@ -75,6 +81,10 @@ class Node:
     @property
     def attributes(self) -> dict[str, Any]:
         return dict(self.attrs)
+
+
+def _has_size(value: Any) -> bool:
+    return any(map(_has_size, value)) if type(value) is tuple else type(value) is Size
 
 
 def _typed(value: Any) -> Any:

@@ -64,7 +64,7 @@ def _uniform_view(node: Node, facts: Facts) -> list[Definition] | None:
 
 
 def _evaluated(node: Node, facts: Facts, evaluate: Evaluate) -> list[Definition] | None:
-    if not node.pure or node.regions or node.op.name in CONSTANTS:
+    if not node.pure or node.regions or node.op.name in CONSTANTS or node.is_open:
         return None
     for values in (node.operands, node.results):
         if sum([v.type.nbytes for v in values]) > MAX_NBYTES:

@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
+from hybrid.core.sizes import value_here
 from hybrid.ir import Graph, Node, Value, with_regions
 
 WORTH_BYTES = 1 << 20  # alive at once: of fewer the caches take care
@@ -31,7 +32,7 @@ def order(graph: Graph) -> Graph:
     nodes = tuple(with_regions(node, order) if node.regions else node for node in graph.nodes)
     if nodes != graph.nodes:
         graph = Graph(graph.name, graph.params, nodes, graph.results)
-    if sum(value.type.nbytes for node in nodes for value in node.results) < WORTH_BYTES:
+    if sum(_nbytes(value) for node in nodes for value in node.results) < WORTH_BYTES:
         return graph
     lives = _Lives(graph)
     before = lives.most(range(len(nodes)))
@@ -41,6 +42,11 @@ def order(graph: Graph) -> Graph:
     if lives.most(places) > WORTH_SHARE * before:
         return graph
     return Graph(graph.name, graph.params, tuple(nodes[i] for i in places), graph.results)
+
+
+def _nbytes(value: Value) -> int:
+    """The bytes of ``value``, at the sizes at hand: an order is only about what it costs."""
+    return value_here(value.type.nbytes)
 
 
 class _Lives:
@@ -66,7 +72,7 @@ class _Lives:
                 self.users[value] = self.users.get(value, 0) + 1
             made = () if node.op.view_rule is not None else node.results
             made = [value for value in made if value not in self.lasting]
-            self.taken.append(sum([value.type.nbytes for value in made]))
+            self.taken.append(sum(map(_nbytes, made)))
 
     def most(self, places: Sequence[int]) -> int:
         """The most bytes that are alive at once when nodes run in the order of ``places``."""
@@ -79,7 +85,7 @@ class _Lives:
             for value in self.used[i]:
                 left[value] -= 1
                 if not left[value]:
-                    alive -= value.type.nbytes
+                    alive -= _nbytes(value)
         return most
 
 
@@ -143,7 +149,7 @@ def _ordered(lives: _Lives, before: list[set[int]], roots: list[int]) -> list[in
     placed: dict[int, None] = {}
 
     def offer(i: int) -> None:
-        freed = sum([v.type.nbytes for v in lives.used[i] if len(left[v]) == 1])
+        freed = sum([_nbytes(v) for v in lives.used[i] if len(left[v]) == 1])
         heappush(freeing if freed >= lives.taken[i] else ready, (rank[i], i))
 
     for i, count in enumerate(waiting):
