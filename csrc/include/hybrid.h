@@ -253,6 +253,10 @@ int64_t     hyb_plan_arena_nbytes(const hyb_plan *plan);
 void        hyb_plan_set_host(hyb_plan *plan, hyb_host_fn host, void *context); /* before it runs */
 /* How often the loops of a run may go round, all together, before it runs; 0: any number. */
 void        hyb_plan_set_budget(hyb_plan *plan, int64_t iterations);
+/* Take the arena of each run from the cache, and give it back, before it runs: for one of many plans that
+ * run in turn, which have arenas of about one size. */
+void        hyb_plan_share_arena(hyb_plan *plan);
+int64_t     hyb_plan_nbytes(const hyb_plan *plan); /* of the plan itself, without what runs take */
 void        hyb_set_poll(hyb_poll_fn poll); /* for all plans; NULL: none */
 int64_t     hyb_plan_number(const hyb_plan *plan); /* no other plan has it, nor will */
 

@@ -464,6 +464,16 @@ def pointers(n: int) -> Any:
     return new(pointer_array(n))
 
 
+def share_arena(plan: Any) -> None:
+    """Let ``plan``, which has not run, take the arena of each run from what others have left."""
+    lib.hyb_plan_share_arena(plan)
+
+
+def plan_nbytes(plan: Any) -> int:
+    """The bytes of ``plan`` itself, without those that a run takes."""
+    return lib.hyb_plan_nbytes(plan)
+
+
 def set_budget(plan: Any, iterations: int) -> None:
     """Limit the iterations of loops in a run of ``plan``, which has not run; 0: no limit."""
     lib.hyb_plan_set_budget(plan, iterations)

@@ -66,6 +66,28 @@ class OpenPlan:
         binding = SizeBinding(self.sizes, values)
         inputs = tuple([binding.type(v.type) for v in self.graph.params])
         outputs = tuple([binding.type(v.type) for v in self.graph.results])
+        arrays = self._arrays(values)
+        callbacks = Callbacks()
+        hosts = [host_function(_at(call, binding), callbacks) for call in self._calls]
+        handle = native.make_plan(arrays, hosts)
+        native.share_arena(handle)
+        [scratch_nbytes] = self._scratch(*values)
+        return known(
+            Plan(
+                handle=handle,
+                input_types=inputs,
+                output_types=outputs,
+                donations=self.placement.donations,
+                exposed=self.placement.exposed,
+                sizes=Sizes(self._nodes, self.lowered.count, arrays.arena_nbytes, scratch_nbytes),
+                origin=lambda: (binding.graph(self.graph), self.lowered, self.placement),
+                callbacks=callbacks if hosts else None,
+                written=lambda: self._arrays(values),
+            )
+        )
+
+    def _arrays(self, values: Sequence[int]) -> PlanArrays:
+        """The arrays at ``values`` of the symbols."""
         numbers, arena_nbytes = self._numbers.at(values)
         arrays = PlanArrays()
         arrays.rows = dict(self._rows)
@@ -75,23 +97,7 @@ class OpenPlan:
             arrays.rows[name] = rows
         arrays.constants, arrays.n_externals = self._constants, self._n_externals
         arrays.arena_nbytes = arena_nbytes
-        callbacks = Callbacks()
-        hosts = [host_function(_at(call, binding), callbacks) for call in self._calls]
-        handle = native.make_plan(arrays, hosts)
-        [scratch_nbytes] = self._scratch(*values)
-        return known(
-            Plan(
-                handle=handle,
-                input_types=inputs,
-                output_types=outputs,
-                donations=self.placement.donations,
-                exposed=self.placement.exposed,
-                sizes=Sizes(self._nodes, self.lowered.count, arena_nbytes, scratch_nbytes),
-                origin=lambda: (binding.graph(self.graph), self.lowered, self.placement),
-                callbacks=callbacks if hosts else None,
-                written=arrays,
-            )
-        )
+        return arrays
 
 
 def _at(call: HostCall, binding: SizeBinding) -> HostCall:

@@ -47,7 +47,8 @@ class Plan:
     sizes: Sizes
     origin: Callable[[], tuple[Graph, Lowered, Placement]]  # what it was made of, or would be
     callbacks: Callbacks | None = None  # of all its runs; None: it calls no Python
-    written: native.PlanArrays | None = None  # what C was given, where that was more than steps
+    # The arrays that C was given, where they are not those of the steps of its origin.
+    written: Callable[[], native.PlanArrays] | None = None
 
     @property
     def calls_python(self) -> bool:
@@ -81,7 +82,7 @@ class Plan:
     def arrays(self) -> native.PlanArrays | None:
         """The arrays that C was given; None if it calls functions of this process."""
         if self.written is not None:
-            return None if self.calls_python else self.written
+            return None if self.calls_python else self.written()
         writer = StepWriter(*self._made_of[1:])
         writer.native.finish(*writer.write())
         return None if writer.native.hosts else writer.native.arrays

@@ -258,4 +258,14 @@ void hyb_plan_free(hyb_plan *plan)
 
 int64_t hyb_plan_number(const hyb_plan *plan) { return plan->number; }
 
+void hyb_plan_share_arena(hyb_plan *plan) { plan->shares_arena = plan->arena_nbytes > 0; }
+
+int64_t hyb_plan_nbytes(const hyb_plan *plan)
+{
+    int64_t nbytes = 0;
+    for (const hyb_region *region = plan->regions; region; region = region->next)
+        nbytes += (int64_t)region->size;
+    return nbytes;
+}
+
 int64_t hyb_plan_arena_nbytes(const hyb_plan *plan) { return plan->arena_nbytes; }

@@ -122,7 +122,7 @@ struct hyb_group {
 /* What a run needs: the addresses of all operands; of slots that move, each with a second place
  * for the address to come; and the arena. */
 typedef struct {
-    char *arena;
+    char *arena; /* of one that is shared: where the last run had it */
     char **addresses, **coming;
     void *data[];
 } hyb_state;
@@ -155,7 +155,7 @@ enum {
 
 struct hyb_plan {
     int32_t n_operands, n_externals, n_patches, n_arena, n_slots, n_movers;
-    bool on_stack, poison;
+    bool on_stack, poison, shares_arena;
     hyb_block main;
     const hyb_plan_step *steps;
     const hyb_patch *patches; /* operands in external slots */

@@ -181,20 +181,39 @@ static hyb_status run_steps(hyb_run *run)
     return status;
 }
 
+
+static void set_arena(const hyb_plan *plan, hyb_state *state, char *arena)
+{
+    state->arena = arena;
+    for (int32_t i = 0; i < plan->n_arena; i++)
+        state->data[plan->arena[i].operand] = arena + plan->arena[i].offset;
+}
+
 static hyb_state *make_state(const hyb_plan *plan)
 {
     const size_t words = (size_t)plan->n_operands + 2 * (size_t)plan->n_movers;
     const size_t before_arena = (sizeof(hyb_state) + words * sizeof(void *) + 63) / 64 * 64;
-    hyb_state *state = hyb_alloc(before_arena + (size_t)plan->arena_nbytes);
+    const int64_t own_nbytes = plan->shares_arena ? 0 : plan->arena_nbytes;
+    hyb_state *state = hyb_alloc(before_arena + (size_t)own_nbytes);
     if (!state)
         return NULL;
-    state->arena = (char *)state + before_arena;
     state->addresses = (char **)state->data + plan->n_operands;
     state->coming = state->addresses + plan->n_movers;
     memcpy(state->data, plan->data, (size_t)plan->n_operands * sizeof(void *));
-    for (int32_t i = 0; i < plan->n_arena; i++)
-        state->data[plan->arena[i].operand] = state->arena + plan->arena[i].offset;
+    if (plan->shares_arena)
+        state->arena = NULL;
+    else
+        set_arena(plan, state, (char *)state + before_arena);
     return state;
+}
+
+/* An arena for one run: the last one, if nobody has it by now. */
+static bool take_arena(const hyb_plan *plan, hyb_state *state)
+{
+    char *arena = hyb_alloc((size_t)plan->arena_nbytes);
+    if (arena && arena != state->arena)
+        set_arena(plan, state, arena);
+    return arena != NULL;
 }
 
 static hyb_state *take_state(hyb_plan *plan)
@@ -230,7 +249,9 @@ hyb_status hyb_plan_run(hyb_plan *plan, void *const *externals)
                                     .until_poll = 1, .between_polls = 1});
     }
     hyb_state *state = take_state(plan);
-    if (!state) {
+    if (!state || (plan->shares_arena && !take_arena(plan, state))) {
+        if (state)
+            give_back(plan, state);
         hyb_set_last_step(-1);
         return HYB_NO_MEMORY;
     }
@@ -242,6 +263,8 @@ hyb_status hyb_plan_run(hyb_plan *plan, void *const *externals)
                                                    .coming = state->coming,
                                                    .until_poll = 1,
                                                    .between_polls = 1});
+    if (plan->shares_arena)
+        hyb_free(state->arena);
     give_back(plan, state);
     return status;
 }
