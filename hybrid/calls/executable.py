@@ -23,6 +23,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import STATE
 from hybrid.ir.interpreter import current
 from hybrid.ir.record import Leaf, Output, Record, is_recording, recording
+from hybrid.memory.native import plan_nbytes
 from hybrid.plan import Plan
 from hybrid.trace.alias.row_limits import needs_run
 from hybrid.trace.capture.backward import backward_of
@@ -40,6 +41,8 @@ def _used_record() -> Record:
 
 
 USED = _used_record()
+_SHOWN = 4  # bindings, of those used last
+_NBYTES = 16384  # about what Python objects of one Planned take, beside its plan
 
 
 @contextmanager
@@ -57,6 +60,7 @@ def others_first() -> Iterator[None]:
 class Opened(NamedTuple):
     """What the captures have in common that one for many sizes is bound to."""
 
+    of: Any  # the OpenCapture
     holds: Callable[[Sequence[Any]], bool]  # the guards
     precomputed: Callable[..., PrecomputedResults]  # what keeps the results of a plan
 
@@ -85,7 +89,7 @@ class Planned:
         opened: Opened | None = None,
     ) -> None:
         """``opened`` says what this capture has from one for many sizes."""
-        self.capture = capture
+        self.capture, self.opened = capture, opened
         self.guards = capture.guards
         self.fast = fast  # whether passes may change bits
         known = capture.plans
@@ -95,6 +99,7 @@ class Planned:
         self.calls = self.last_used = self.made = 0
         self.key = key  # of the call that it was made for
         self.why = ""  # it was made
+        self.binding = ""  # the sizes of an open capture
         self.filed = ""  # in a file, or loaded from there, or why not
         self.description: tuple[str, ...] = ()
         self.numbers = numbers  # argument leaves that are numbers and inputs
@@ -116,6 +121,11 @@ class Planned:
                 self.precomputed = make(first, cells, lambda: own().calls)
             self.run = bind(capture, self.plan, record, USED, self.precomputed, self._whole())
             self.holds = capture.guards.compiled(capture) if opened is None else opened.holds
+
+    @property
+    def nbytes(self) -> int:
+        """About the bytes that it takes between runs, without the capture."""
+        return plan_nbytes(self.plan.handle) + _NBYTES
 
     def _whole(self) -> Callable[[], Plan]:
         capture, fast = self.capture, self.fast
@@ -307,7 +317,10 @@ class Crossings(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class PlanInfo:
-    """The description of one cached plan, for users."""
+    """The description of one cached plan, for users.
+
+    All plans of an open capture are described at once, by the one that was used last.
+    """
 
     arguments: tuple[str, ...]
     nodes: int
@@ -319,6 +332,7 @@ class PlanInfo:
     why: str  # it was built rather than another one used
     kept_nbytes: int = 0  # of what is computed ahead and kept from call to call
     filed: str = ""  # in a file, or loaded from one, or why not; see hybrid.cache_plans
+    bindings: tuple[str, ...] = ()  # of an open capture: the sizes that it has plans for
     plan: Plan | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -353,4 +367,8 @@ class PlanInfo:
             counted(len(self.guards), "guard"),
             counted(self.calls, "call"),
         ]
+        if self.bindings:
+            more = len(self.bindings) - _SHOWN
+            last = "; ".join(self.bindings[-_SHOWN:])
+            parts.append(f"bound to {last}" + (f" and {more} more" if more > 0 else ""))
         return f"({', '.join(self.arguments)}): {', '.join(parts)}"

@@ -7,7 +7,7 @@ import functools
 import sys
 import types
 import warnings
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -49,6 +49,7 @@ if TYPE_CHECKING:  # conversion and explanations are imported with the first cap
     from hybrid.explain.explanation import Explanation
 
 MODES = ("auto", "trace", "ast")
+BOUND_NBYTES = 64 << 20  # of the plans that the open captures of a function are bound to
 
 
 class Hybridized:
@@ -91,6 +92,7 @@ class Hybridized:
         self._plans: dict[Hashable, list[Planned]] = {}
         self._families: dict[Hashable, Family] = {}
         self._open_families: dict[Hashable, OpenFamily] = {}
+        self._bound_nbytes = 0  # of the plans of open captures
         # The plan last used for arguments that are all plain tensors, by their types, with
         # recording off and on: what most calls look up.
         self._quick: tuple[dict[Hashable, Planned], ...] = ({}, {})
@@ -155,6 +157,7 @@ class Hybridized:
         """The call, with no capture and no call that writes under way but in this thread."""
         with STATE:
             planned = self._find(key, leaves)  # another thread may have been faster
+            planned = planned or self._bound(key, leaves)
             planned = planned or self._captured(args, kwargs, leaves, key)
             if planned.shares:
                 return self._run(planned, args, kwargs, leaves)
@@ -205,6 +208,30 @@ class Hybridized:
                     return planned
         return None
 
+    def _bound(self, key: Hashable, leaves: Sequence[Any]) -> Planned | None:
+        """The plan of an open capture there is, at sizes that it was not called with before."""
+        if not self._open_families or not self._opens():
+            return None
+        family = self._open_families.get(open_family_key(key, leaves))
+        found = None if family is None else family.serving(leaves)
+        if found is None:
+            return None
+        capture, values = found
+        return self._kept(capture.at(values, leaves, key), leaves)
+
+    def _kept(self, planned: Planned, leaves: Sequence[Any]) -> Planned:
+        """``planned``, found from now on by calls of its key."""
+        axes = None if planned.opened is None else planned.opened.of.axes
+        planned.description = described(leaves, planned.numbers, axes)
+        self._clock = planned.made = planned.last_used = self._clock + 1
+        if not planned.numbers:
+            self._plans.setdefault(planned.key, []).append(planned)
+        if planned.opened is not None:
+            self._bound_nbytes += planned.nbytes
+            if self._bound_nbytes > BOUND_NBYTES:
+                self._forget_sizes()
+        return planned
+
     def _captured(
         self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any], key: Hashable
     ) -> Planned:
@@ -237,11 +264,11 @@ class Hybridized:
             if not lookup.settle(planned):
                 planned, about = self._planned(call, family, trace)
         planned.why = why + about
-        planned.description = described(leaves, planned.numbers)
-        self._clock = planned.made = planned.last_used = self._clock + 1
-        family.plans.append(planned)
-        if not planned.numbers:
-            self._plans.setdefault(key, []).append(planned)
+        if planned.opened is not None:
+            planned.opened.of.why = planned.why
+        else:
+            family.plans.append(planned)
+        self._kept(planned, leaves)
         self._forget_oldest()
         return planned
 
@@ -276,7 +303,9 @@ class Hybridized:
         family = self._open_families.get(key)
         if family is None:
             if len(self._open_families) >= self.options["max_plans"]:
+                self._forget({plan for plan in self._all_plans() if plan.opened is not None})
                 self._open_families.clear()
+                self._bound_nbytes = 0
             family = self._open_families[key] = OpenFamily(call.leaves)
         return family
 
@@ -286,7 +315,8 @@ class Hybridized:
 
     def _why(self, call: Call) -> str:
         dropped = call.key in self._dropped and not self._plans.get(call.key)
-        return why_new(call, self._all_plans(), self.options["max_plans"] if dropped else None)
+        known = [alike[-1] for alike in self._listed()]
+        return why_new(call, known, self.options["max_plans"] if dropped else None)
 
     def _trace(
         self,
@@ -345,22 +375,57 @@ class Hybridized:
     def _all_plans(self) -> list[Planned]:
         """Every plan, in the order of their making."""
         found = [planned for family in self._families.values() for planned in family.plans]
+        found += [p for f in self._open_families.values() for c in f.captures for p in c.planned]
         return sorted(found, key=lambda planned: planned.made)
 
+    def _listed(self) -> list[list[Planned]]:
+        """Every plan, those of an open capture together, the one used last at the end."""
+        found: dict[Any, list[Planned]] = {}
+        for planned in self._all_plans():
+            alike = planned if planned.opened is None else planned.opened.of
+            found.setdefault(alike, []).append(planned)
+        return [sorted(alike, key=lambda planned: planned.last_used) for alike in found.values()]
+
+    def _forget_sizes(self) -> None:
+        """Forget the plans of the sizes that have not been used for longest: half of the bytes."""
+        captures = [c for family in self._open_families.values() for c in family.captures]
+        plans = [planned for capture in captures for planned in capture.planned]
+        gone: set[Planned] = set()
+        for planned in sorted(plans, key=lambda planned: planned.last_used):
+            if self._bound_nbytes <= BOUND_NBYTES // 2:
+                break
+            gone.add(planned)
+            self._bound_nbytes -= planned.nbytes
+        for one in captures:
+            one.planned = [planned for planned in one.planned if planned not in gone]
+        self._forget(gone)
+
+    def _forget(self, gone: Collection[Planned]) -> None:
+        """Find the plans ``gone`` no more."""
+        for planned in gone:
+            found = [other for other in self._plans.get(planned.key, ()) if other is not planned]
+            if found:
+                self._plans[planned.key] = found
+            else:
+                self._plans.pop(planned.key, None)
+        for quick in self._quick:
+            for types_ in [types_ for types_, planned in quick.items() if planned in gone]:
+                del quick[types_]
+
     def _forget_oldest(self) -> None:
-        plans = self._all_plans()
-        while len(plans) > self.options["max_plans"]:
-            planned = min(plans, key=lambda planned: planned.last_used)
-            lists = [plans, *[family.plans for family in self._families.values()]]
-            for holder in (*lists, *self._plans.values()):
-                if planned in holder:
-                    holder.remove(planned)
-            self._dropped[planned.key] = None
-            for quick in self._quick:
-                for types_, found in list(quick.items()):
-                    if found is planned:
-                        del quick[types_]
-        self._plans = {key: found for key, found in self._plans.items() if found}
+        """Forget the plans, and the open captures, that were not used for longest."""
+        listed = sorted(self._listed(), key=lambda alike: alike[-1].last_used)
+        for alike in listed[: max(0, len(listed) - self.options["max_plans"])]:
+            last = alike[-1]
+            for open_family in self._open_families.values() if last.opened else ():
+                if last.opened.of in open_family.captures:
+                    open_family.captures.remove(last.opened.of)
+                    self._bound_nbytes -= sum([planned.nbytes for planned in alike])
+            for family in self._families.values():
+                if last in family.plans:
+                    family.plans.remove(last)
+            self._dropped.update(dict.fromkeys([planned.key for planned in alike]))
+            self._forget(alike)
         if len(self._families) > 2 * self.options["max_plans"]:
             self._families = {key: f for key, f in self._families.items() if f.plans}
         for key in list(self._dropped)[: -4 * self.options["max_plans"]]:
@@ -420,8 +485,9 @@ class Hybridized:
             why += about_numbers(call, inputs, family.refusal(key[1], leaves), capture)
             verdict = f"a call builds a new plan: {why}{failure}"
         else:
-            verdict = f"a call runs plan {self._all_plans().index(planned) + 1} of "
-            verdict += f"{len(self.plans)}, built because: {planned.why}"
+            listed = self._listed()
+            at = next(i for i, alike in enumerate(listed, 1) if planned in alike)
+            verdict = f"a call runs plan {at} of {len(listed)}, built because: {planned.why}"
         return build(
             self._name(),
             self.function,
@@ -448,13 +514,15 @@ class Hybridized:
                 arena_nbytes=planned.plan.sizes.arena_nbytes,
                 scratch_nbytes=planned.plan.sizes.scratch_nbytes,
                 guards=tuple(g.name for g in (*planned.guards.always, *planned.guards.by_epoch)),
-                calls=planned.calls,
+                calls=sum([one.calls for one in alike]),
                 why=planned.why,
                 kept_nbytes=0 if planned.precomputed is None else planned.precomputed.nbytes,
                 filed=planned.filed,
+                bindings=tuple([one.binding for one in alike if one.binding]),
                 plan=planned.plan,
             )
-            for planned in self._all_plans()
+            for alike in self._listed()
+            for planned in alike[-1:]
         ]
 
     def clear(self) -> None:
@@ -463,6 +531,7 @@ class Hybridized:
             self._plans.clear()
             self._families.clear()
             self._open_families.clear()
+            self._bound_nbytes = 0
             self._dropped.clear()
             self._eager.clear()
             for quick in self._quick:
@@ -498,7 +567,7 @@ class Hybridized:
         return Hybridized(copy.deepcopy(self.function, memo), **self.options)
 
     def __repr__(self) -> str:
-        count = len(self._all_plans())
+        count = len(self._listed())
         return f"<hybridized {self._name()}: {count} plans>"
 
 

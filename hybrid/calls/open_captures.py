@@ -95,6 +95,8 @@ class OpenCapture:
         self._plans = OpenPlans(capture.graph, self.axes.sizes, fixed, fast=fast)
         self._backward: OpenPlans | None = None
         self._precomputed: dict[Plan, PrecomputedResults] = {}
+        self.planned: list[Planned] = []  # the sizes that it is bound to at present
+        self.why = ""  # it was captured
 
     def values(self, leaves: Sequence[Any]) -> tuple[int, ...] | None:
         """The sizes at a call of ``leaves``; None where this capture does not serve it."""
@@ -105,7 +107,7 @@ class OpenCapture:
             return None
 
     def at(self, values: Sequence[int], keep: Sequence[Any], key: Hashable) -> Planned:
-        """What runs a call of these sizes."""
+        """What runs a call of these sizes, which it is bound to now."""
         capture = self.capture
         binding = SizeBinding(self.axes.sizes, values)
         plans = self._plans.at(values)
@@ -122,8 +124,13 @@ class OpenCapture:
         if gradient is not None:
             gradient = replace(gradient, backward=self._back(gradient.backward, values), further={})
         at_size = replace(capture, stored_graph=lazy, gradient=gradient, plans=plans)
-        opened = Opened(self.holds, self._kept)
-        return Planned(at_size, keep, key, frozenset(), fast=self.fast, opened=opened)
+        opened = Opened(self, self.holds, self._kept)
+        planned = Planned(at_size, keep, key, frozenset(), fast=self.fast, opened=opened)
+        named = zip(self.axes.sizes.symbols, values, strict=True)
+        planned.binding = ", ".join([f"{symbol.name} = {value}" for symbol, value in named])
+        planned.why = self.why
+        self.planned.append(planned)
+        return planned
 
     def _back(self, backward: Backward, values: Sequence[int]) -> Backward:
         """``backward`` at ``values``; its graph and its plan are made when they are needed."""

@@ -5,13 +5,14 @@ Most programs call a function for the first time only: what explains other calls
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from hybrid.calls.executable import Planned
 from hybrid.calls.families import NumberInputs
 from hybrid.core.dataclass import dataclass
-from hybrid.trace.capture.captured_graph import Capture
+from hybrid.core.types import TensorType
+from hybrid.trace.capture.captured_graph import Capture, OpenAxes
 from hybrid.trace.places.signature import describe_leaf
 
 
@@ -57,11 +58,21 @@ def about_numbers(call: Call, inputs: NumberInputs, refusal: str, capture: Captu
     return numbers_text(named, refusal)
 
 
-def described(leaves: Sequence[Any], numbers: Collection[int]) -> tuple[str, ...]:
-    """The text of the arguments that a plan is for; those of ``numbers`` are inputs."""
+def described(
+    leaves: Sequence[Any], numbers: Collection[int], axes: OpenAxes | None = None
+) -> tuple[str, ...]:
+    """The text of the arguments that a plan is for; those of ``numbers`` are inputs.
+
+    Arguments with open ``axes`` are those of many sizes.
+    """
+    types: Mapping[int, TensorType] = {} if axes is None else axes.types
     return tuple(
         [
-            f"any {type(leaf).__name__}" if index in numbers else describe_leaf(leaf)
+            f"any {type(leaf).__name__}"
+            if index in numbers
+            else str(types[index])
+            if index in types
+            else describe_leaf(leaf)
             for index, leaf in enumerate(leaves)
         ]
     )

@@ -11,6 +11,7 @@ import pytest
 
 import hybrid as hy
 from hybrid import nn
+from hybrid.calls import hybridized as hybridized_module
 from hybrid.calls.open_families import OpenFamily
 from hybrid.errors import ArgumentError, ShapeError
 from tests.staging.harness import describe
@@ -275,3 +276,41 @@ def test_many_families_are_not_opened_for_ever() -> None:
 
     hybridized = check(function, [(t(n),) for n in range(3, 80, 3)])
     assert captures(hybridized) <= 8
+
+
+def test_plans_list_captures_with_their_sizes() -> None:
+    hybridized = hy.hybridize(lambda x: x * 2)
+    for n in (5, 6, 7, 6, 8, 9, 10, 11):
+        hybridized(hy.ones((n, 3)))
+    first, opened = hybridized.plans
+    assert first.arguments == ("f32[5,3]",) and first.bindings == ()
+    assert opened.arguments == ("f32[n,3]",) and opened.calls == 7
+    assert opened.bindings == ("n = 7", "n = 6", "n = 8", "n = 9", "n = 10", "n = 11")
+    assert "7 calls, bound to n = 8; n = 9; n = 10; n = 11 and 2 more" in str(opened)
+    assert repr(hybridized).endswith(": 2 plans>")
+
+
+def test_plans_of_many_sizes_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(hybridized_module, "BOUND_NBYTES", 1 << 20)
+    hybridized = hy.hybridize(lambda x: (x * 2).sum())
+    for _ in range(2):
+        for n in range(2, 150):
+            x = hy.ones((n, 3))
+            assert hybridized(x).item() == 6 * n
+            assert hybridized._bound_nbytes == sum(
+                p.nbytes for p in hybridized._all_plans() if p.opened is not None
+            )
+            assert hybridized._bound_nbytes <= 1 << 20
+    assert captures(hybridized) == 1
+    assert 10 < len(hybridized.plans[-1].bindings) < 140
+    assert len(hybridized._plans) == len(hybridized._all_plans())
+
+
+def test_open_captures_are_forgotten_like_plans() -> None:
+    hybridized = hy.hybridize(lambda x, name: x * len(name), max_plans=2)
+    for name in ("a", "bb", "ccc", "a"):
+        for n in (4, 5, 6, 7):
+            assert hybridized(hy.ones(n), name).sum().item() == n * len(name)
+        assert len(hybridized.plans) <= 2
+        assert captures(hybridized) <= 2
+    assert [plan.arguments for plan in hybridized.plans] == [("f32[4]", "'a'"), ("f32[n]", "'a'")]
