@@ -31,7 +31,7 @@ from hybrid.errors import (
     author_location,
 )
 from hybrid.ir import Graph
-from hybrid.ir.interpreter import ACTIVE, current, stack
+from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.ir.record import is_recording
 from hybrid.ops.support.operand_checks import require_choice
 from hybrid.trace.capture.capture import capture
@@ -280,8 +280,8 @@ class Hybridized:
         return family
 
     def _opens(self) -> bool:
-        """Whether axes are opened: not for files, nor within a transform, whose sizes are one's."""
-        return self.options["dynamic"] is None and plan_cache() is None and not stack()
+        """Whether axes are opened: not for files."""
+        return self.options["dynamic"] is None and plan_cache() is None and not current().traces
 
     def _why(self, call: Call) -> str:
         dropped = call.key in self._dropped and not self._plans.get(call.key)

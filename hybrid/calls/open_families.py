@@ -14,9 +14,10 @@ from typing import Any
 from hybrid.core.dataclass import replace
 from hybrid.core.exceptions import is_interrupt
 from hybrid.core.sizes import HIGHEST, LOWEST
-from hybrid.eager.tensor import Tensor
+from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.ir.bound_graphs import SizeBinding
 from hybrid.trace.capture.captured_graph import Capture
+from hybrid.trace.capture.first_gradients import adding
 
 Axis = tuple[int, int]  # of a leaf of the arguments
 Opened = Mapping[Axis, int]  # axes of one number have one symbol
@@ -58,8 +59,6 @@ class OpenFamily:
         numbers: dict[tuple[int, ...], int] = {}
         tensors = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
         for at, i in enumerate(tensors):
-            if hasattr(leaves[i], "leaf"):  # a variable, whose gradients are kept
-                continue
             for axis, size in enumerate(leaves[i].type.shape):
                 history = (size, *[shapes[at][axis] for shapes in self.seen])
                 varies = len(set(history)) > 1 and LOWEST <= size <= HIGHEST
@@ -79,9 +78,7 @@ class OpenFamily:
             self._failure = (str(error) or type(error).__name__).splitlines()[0]
             return None
         axes = made.open_axes
-        if made.firsts is not None or axes is None:
-            self._failure = "it stores gradients where there were none"
-            return None
+        assert axes is not None
         pinned = [symbol in axes.sizes.pinned() for symbol in axes.sizes.symbols]
         if any(pinned):
             numbers = [
@@ -102,6 +99,17 @@ class OpenFamily:
                 serves = values is not None and holds(leaves)
             if serves:
                 return bound(made, values)
+        return self._adding(leaves) if len(self.captures) < _MOST else None
+
+    def _adding(self, leaves: Sequence[Any]) -> Capture | None:
+        """One of the captures for gradients that this call finds where there were none, bound."""
+        for made, _ in self.captures:
+            axes = made.open_axes
+            values = None if axes is None or made.firsts is None else axes.values(leaves)
+            found = None if values is None else adding(made, leaves)
+            if found is not None:
+                self.captures.append((found, found.guards.compiled(found)))
+                return bound(found, values)
         return None
 
 
@@ -110,12 +118,19 @@ def bound(capture: Capture, values: Sequence[int]) -> Capture:
     assert capture.open_axes is not None
     binding = SizeBinding(capture.open_axes.sizes, values)
     graph, gradient, recorded = binding.graph(capture.graph), capture.gradient, capture.recorded
+    if recorded is not None:  # before the graph of the way back, whose parameters are values of it
+        recorded = frozenset([binding.made[v] for v in recorded if v in binding.made])
     if gradient is not None:
         back = replace(gradient.backward, graph=binding.graph(gradient.backward.graph))
         gradient = replace(gradient, backward=back, further={})
-    if recorded is not None:
-        recorded = frozenset([binding.made[v] for v in recorded if v in binding.made])
-    return replace(capture, stored_graph=graph, gradient=gradient, recorded=recorded, plans=None)
+    reads = [
+        (address, was if was is None else make_tensor(binding.type(was.type), None))
+        for address, was in capture.place_reads
+    ]
+    return replace(
+        capture, stored_graph=graph, gradient=gradient, recorded=recorded, place_reads=reads,
+        firsts=None, plans=None,
+    )  # fmt: skip
 
 
 def open_family_key(key: Any, leaves: Sequence[Any]) -> Hashable:

@@ -206,6 +206,12 @@ class OpenAxes:
         )
         return values if same else None
 
+    def fits(self, tensor: Tensor, type_: TensorType, leaves: Sequence[Any]) -> bool:
+        """Whether ``tensor`` has the open ``type_``, as it is at a call of ``leaves``."""
+        values = [leaves[i].type.shape[axis] for i, axis in self.places]
+        bound = self.sizes.bound(type_.shape, values)
+        return tensor.type.dtype is type_.dtype and tensor.type.shape == bound
+
 
 @dataclass(slots=True)
 class Capture:
