@@ -33,6 +33,7 @@ class OpenFamily:
         self.seen: list[tuple[tuple[int, ...], ...]] = []  # shapes of the tensors of each call
         self.captures: list[tuple[Capture, Callable[..., bool]]] = []
         self.fixed: set[Axis] = set()  # that the function takes for plain numbers
+        self._pinned: dict[Axis, int] = {}  # that it did so at one size, which may be by chance
         self.refusal = ""  # why there is no open capture
         self._failure = ""
 
@@ -84,8 +85,11 @@ class OpenFamily:
             numbers = [
                 opened[place] for place, is_one in zip(axes.places, pinned, strict=True) if is_one
             ]
-            self.fixed.update([place for place, number in opened.items() if number in numbers])
-            rest = {place: number for place, number in opened.items() if place not in self.fixed}
+            for place in [place for place, number in opened.items() if number in numbers]:
+                size = leaves[place[0]].type.shape[place[1]]
+                if self._pinned.setdefault(place, size) != size:
+                    self.fixed.add(place)
+            rest = {place: number for place, number in opened.items() if number not in numbers}
             return self._opening(leaves, rest, trace) if rest else None
         self.captures.append((made, made.guards.compiled(made)))
         return self._bound(leaves)

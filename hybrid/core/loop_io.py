@@ -49,6 +49,9 @@ class SuppliedItems(Iterator[Any], Protocol):
     def given(self) -> int:
         """How many were given."""
 
+    def give_back(self, item: Any) -> None:
+        """``item``, which was given last, is the next one again."""
+
     def leave(self) -> None:
         """No more are wanted."""
 

@@ -192,6 +192,15 @@ def test_what_takes_a_size_for_a_number_is_captured_for_each() -> None:
     assert [family.fixed for family in families(hybridized)] == [{(0, 0)}]
 
 
+def test_a_size_that_is_told_apart_is_no_reason_to_fix_the_axis() -> None:
+    hybridized = check(
+        lambda x: x.sum() * (2 if x.shape[0] == 12 else 3),
+        [(t(n, 3),) for n in (5, 12, 9, 17, 12, 33)],
+    )
+    assert conditions(hybridized) == [["n != 12"]]
+    assert [family.fixed for family in families(hybridized)] == [set()]
+
+
 def test_the_other_axes_stay_open_then() -> None:
     def function(x: Any) -> Any:
         return [x[:, i].sum() for i in range(x.shape[1])]

@@ -135,6 +135,12 @@ class LoaderSupply:
             fix=f"let the length of the dataset be what it gives, or {OUTSIDE}",
         )
 
+    def is_like(self, batch: Any) -> bool:
+        """Whether the loop was made for batches like this one."""
+        leaves, structure = flatten(batch)
+        types = tuple([getattr(leaf, "type", None) for leaf in leaves])
+        return ItemKind(structure, types) == self.kinds[0]
+
     def refuse_kind(self, at: int, found: ItemKind | None, wanted: ItemKind) -> Exception:
         batch = f"batch {at} of a pass over a {type(self.loader.dataset).__name__}"
         if found is None:
@@ -143,7 +149,7 @@ class LoaderSupply:
                 why="A graph computes with tensors.",
                 fix="let collate_fn make tensors of it, or leave it out",
             )
-        return DatasetError(
+        return UnlikeBatch(
             f"{batch} is {_told(found)}; the captured loop was made for {_told(wanted)}",
             why=f"{_difference(found, wanted)}All batches of a captured loop look alike, but for a "
             "smaller last one where the length is known.",
@@ -204,6 +210,10 @@ def kinds_of(loader: DataLoader, rest: int) -> tuple[ItemKind, ...]:
         sampler.load_state_dict(state)
     keys = (key, key[:rest]) if rest else (key,)
     return tuple([_kind(reader.read(Job(key=key)), loader) for key in keys])
+
+
+class UnlikeBatch(DatasetError):
+    """The next batch is of another kind than those that a captured loop was made for."""
 
 
 class NothingGiven(DatasetError):

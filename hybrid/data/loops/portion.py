@@ -113,6 +113,9 @@ class _Part:
     def given(self) -> int:
         return self.items.given
 
+    def give_back(self, batch: Any) -> None:
+        self.items.give_back(batch)
+
     def leave(self) -> None:
         """Other loops go on with what is left."""
         self.walk.look()

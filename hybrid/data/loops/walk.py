@@ -163,6 +163,10 @@ class Stretch:
         self.own = None if self.own is None else self.own + 1
         return batch
 
+    def give_back(self, batch: Any) -> None:
+        self.walk.begun().give_back(batch)
+        self.own = None if self.own is None else self.own - 1
+
     def leave(self) -> None:
         self.walk.look()
 

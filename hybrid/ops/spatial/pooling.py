@@ -101,12 +101,12 @@ def _require_places(name: str, x: TensorType, size: Shape, geometry: Any) -> Non
             empty = n == 0 < count
         else:
             # Those that begin in the padding, and the last: others have the place they begin at.
-            empty = count > 0 and (count - 1) * s - p > n - 1
-            for start in range(-p, 0, s):
-                if start > (count - 1) * s - p:
-                    break
+            start, last = -p, (count - 1) * s - p
+            empty = count > 0 and last > n - 1
+            while start < 0 and start <= last:
                 first = start % d
                 empty = empty or first > start + (k - 1) * d or first > n - 1
+                start = start + s
         if empty:
             raise ShapeError(
                 f"{name} cannot take {x}",

@@ -15,21 +15,26 @@ from hybrid.ir import Op, get_op
 def unbroadcast(ct: Any, operand: Any) -> Any:
     """``ct`` summed over the axes along which ``operand`` (a tensor or type) was repeated."""
     have, want = ct.shape, operand.shape
-    if have == want:
-        return ct
     lead = len(have) - len(want)
+    if _same(have, want):
+        return ct
     axes = (*range(lead), *(lead + i for i, n in enumerate(want) if n == 1 != have[lead + i]))
     return reshaped(get_op("sum")(ct, axis=axes, keepdims=False), want)
 
 
 def reshaped(x: Any, to: Shape) -> Any:
     """``x`` itself when it has the shape."""
-    return x if x.shape == to else get_op("reshape")(x, shape=to)
+    return x if _same(x.shape, to) else get_op("reshape")(x, shape=to)
+
+
+def _same(a: Shape, b: Shape) -> bool:
+    """Whether they are equal; of other lengths, sizes are not compared, which may be open."""
+    return len(a) == len(b) and a == b
 
 
 def widened(x: Any, to: Shape) -> Any:
     """``x`` broadcast to the shape; ``x`` itself when it has it."""
-    return x if x.shape == to else get_op("broadcast_to")(x, shape=to)
+    return x if _same(x.shape, to) else get_op("broadcast_to")(x, shape=to)
 
 
 def onto_zeros(ct: Any) -> Any:

@@ -204,7 +204,12 @@ class _Passes:
         tensors = all([isinstance(leaf, Tensor) for leaf in leaves])
         found = ItemKind(structure, tuple([leaf.type for leaf in leaves])) if tensors else None
         if found != kind:
-            raise self.supply.refuse_kind(of_run.items.given - 1, found, kind)
+            error = self.supply.refuse_kind(of_run.items.given - 1, found, kind)
+            if tensors:  # who goes over the items in other ways can go on with this one
+                of_run.items.give_back(item)
+                states = _States(self.supply.cells, (), of_run.left)
+                leave_last(error, states.put)
+            raise error
         return [*map(array_of, leaves)]
 
     def advance(self, number: Any, stopped: Any, *states: Any) -> Sequence[Any]:
@@ -271,9 +276,9 @@ class _States:
         if self.cells:
             self.left[:] = [array_of(cell).copy() for cell in self.cells]
         if error is not None:
-            leave_last(error, self._put)
+            leave_last(error, self.put)
 
-    def _put(self) -> None:
+    def put(self) -> None:
         for cell, value in zip(self.cells, self.left, strict=False):
             cell.assign(from_numpy(value, copy=True))
 
