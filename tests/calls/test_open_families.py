@@ -172,6 +172,11 @@ def test_axes_that_always_agree_are_one_symbol() -> None:
     assert hybridized(t(4, 5), t(5, 3)).shape == (4, 3)
 
 
+def test_the_sizes_of_other_arguments_are_looked_at() -> None:
+    sizes = [(5, 3), (9, 3), (12, 5), (12, 3), (7, 6), (4, 6), (9, 5)]
+    check(lambda x, w: (x @ w, w.sum()), [(t(n, 4), t(4, m)) for n, m in sizes])
+
+
 # What makes families ----------------------------------------------------------------------------
 
 

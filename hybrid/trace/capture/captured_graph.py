@@ -189,18 +189,19 @@ class LazyGraph:
 
 @dataclass(frozen=True, slots=True)
 class OpenAxes:
-    """The axes of arguments that have symbols, and the types of the arguments."""
+    """The axes of arguments that have symbols, and the types of all tensors among the arguments."""
 
     sizes: OpenSizes
     places: tuple[tuple[int, int], ...]  # of each symbol: an argument leaf, and an axis of it
     types: dict[int, TensorType]  # of the leaves that have such axes
+    closed: dict[int, TensorType]  # of the others
 
     def values(self, leaves: Sequence[Any]) -> tuple[int, ...] | None:
         """The sizes at a call of ``leaves``; None where the graph is not for these."""
         values = tuple([leaves[i].type.shape[axis] for i, axis in self.places])
         if not self.sizes.holds(values):
             return None
-        same = all(
+        same = all(leaves[i].type is type_ for i, type_ in self.closed.items()) and all(
             self.sizes.bound(type_.shape, values) == leaves[i].type.shape
             for i, type_ in self.types.items()
         )

@@ -35,7 +35,10 @@ def open_axes(leaves: Sequence[Any], opened: Mapping[tuple[int, int], int]) -> O
     types: dict[int, TensorType] = {
         i: leaves[i].type.with_shape(tuple(shape)) for i, shape in shapes.items()
     }
-    return OpenAxes(sizes, tuple(places), types)
+    closed = {
+        i: leaf.type for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and i not in types
+    }
+    return OpenAxes(sizes, tuple(places), types, closed)
 
 
 def stand_ins(leaves: Sequence[Any], axes: OpenAxes) -> list[Any]:
