@@ -233,7 +233,7 @@ class Hybridized:
             from hybrid.calls.files.lookup import Lookup
 
             lookup = Lookup(self.function, (args, kwargs), leaves, key, self.options, trace)
-            planned, about = self._planned(call, family, lookup)
+            planned, about = self._planned(call, family, lookup, lookup)
             if not lookup.settle(planned):
                 planned, about = self._planned(call, family, trace)
         planned.why = why + about
@@ -254,14 +254,18 @@ class Hybridized:
                 return capture
         return self._trace(call.args, call.kwargs, call.leaves, inputs)
 
-    def _planned(self, call: Call, family: Family, trace: Trace) -> tuple[Planned, str]:
+    def _planned(
+        self, call: Call, family: Family, trace: Trace, files: Any = None
+    ) -> tuple[Planned, str]:
         """The plan of what ``trace`` captures, and what there is to say of numbers in it."""
         keys, leaves = call.key[1], call.leaves
         fast = self.options["optimize"] == "fast"
         sizes = self._open_family(call)
         if self._opens():
             opening = functools.partial(self._trace, call.args, call.kwargs, leaves, NONE)
-            bound = sizes.capture(leaves, opening)
+            if files is not None:
+                files.load_open = functools.partial(sizes.loaded, leaves, files)
+            bound = sizes.capture(leaves, opening, files)
             if bound is not None:
                 return Planned(bound, leaves, call.key, NONE.numbers, fast=fast), ""
         capture, inputs = family.capture(keys, leaves, trace)
@@ -280,8 +284,8 @@ class Hybridized:
         return family
 
     def _opens(self) -> bool:
-        """Whether axes are opened: not for files."""
-        return self.options["dynamic"] is None and plan_cache() is None and not current().traces
+        """Whether axes are opened."""
+        return self.options["dynamic"] is None and not current().traces
 
     def _why(self, call: Call) -> str:
         dropped = call.key in self._dropped and not self._plans.get(call.key)

@@ -22,7 +22,7 @@ from hybrid.trace.capture.first_gradients import adding
 Axis = tuple[int, int]  # of a leaf of the arguments
 Opened = Mapping[Axis, int]  # axes of one number have one symbol
 _REMEMBERED = 16  # calls whose shapes tell which axes change
-_MOST = 8  # open captures of a family: a function that needs more tells sizes apart
+MOST = 8  # open captures of a family: a function that needs more tells sizes apart
 
 
 class OpenFamily:
@@ -36,19 +36,32 @@ class OpenFamily:
         self._pinned: dict[Axis, int] = {}  # that it did so at one size, which may be by chance
         self.refusal = ""  # why there is no open capture
         self._failure = ""
+        self._looked: set[str] = set()  # digests of files that were looked for
 
-    def capture(self, leaves: Sequence[Any], trace: Callable[[Opened], Capture]) -> Capture | None:
-        """The capture of a call, bound to its sizes; None where it is one for these sizes alone."""
+    def capture(
+        self, leaves: Sequence[Any], trace: Callable[[Opened], Capture], files: Any = None
+    ) -> Capture | None:
+        """The capture of a call, bound to its sizes; None where it is one for these sizes alone.
+
+        ``files`` (a Lookup) are looked at before anything is traced, and get what is.
+        """
         self._failure = ""  # of a call before, which raised in the end
-        found = self._bound(leaves)
-        if found is None and not self.refusal and len(self.captures) < _MOST:
+        found = self._bound(leaves, files)
+        if found is None and not self.refusal and len(self.captures) < MOST:
             opened = self.opened(leaves)
             if opened:
-                found = self._opening(leaves, opened, trace)
+                found = None if files is None else self.loaded(leaves, files)
+                found = found or self._opening(leaves, opened, trace, files)
         shapes = tuple([leaf.type.shape for leaf in leaves if isinstance(leaf, Tensor)])
         if shapes not in self.seen and len(self.seen) < _REMEMBERED:
             self.seen.append(shapes)
         return found
+
+    def loaded(self, leaves: Sequence[Any], files: Any) -> Capture | None:
+        """The capture of a call from ``files``, bound to its sizes."""
+        for made in files.open_captures(self._looked):
+            self.captures.append((made, made.guards.compiled(made)))
+        return self._bound(leaves, files)
 
     def captured(self) -> None:
         """Take note that the call was captured for its sizes alone, and raised nothing."""
@@ -68,7 +81,11 @@ class OpenFamily:
         return found
 
     def _opening(
-        self, leaves: Sequence[Any], opened: Opened, trace: Callable[[Opened], Capture]
+        self,
+        leaves: Sequence[Any],
+        opened: Opened,
+        trace: Callable[[Opened], Capture],
+        files: Any,
     ) -> Capture | None:
         """A new open capture, bound; None where there can be none, or the call raises."""
         try:
@@ -90,11 +107,17 @@ class OpenFamily:
                 if self._pinned.setdefault(place, size) != size:
                     self.fixed.add(place)
             rest = {place: number for place, number in opened.items() if number not in numbers}
-            return self._opening(leaves, rest, trace) if rest else None
-        self.captures.append((made, made.guards.compiled(made)))
-        return self._bound(leaves)
+            return self._opening(leaves, rest, trace, files) if rest else None
+        return self._entered(leaves, made, files)
 
-    def _bound(self, leaves: Sequence[Any]) -> Capture | None:
+    def _entered(self, leaves: Sequence[Any], made: Capture, files: Any) -> Capture | None:
+        """A new open capture, for this call and later ones."""
+        if files is not None:
+            files.keep_open(made)
+        self.captures.append((made, made.guards.compiled(made)))
+        return self._bound(leaves, files)
+
+    def _bound(self, leaves: Sequence[Any], files: Any = None) -> Capture | None:
         for made, holds in self.captures:
             axes = made.open_axes
             values = None if axes is None else axes.values(leaves)
@@ -103,17 +126,16 @@ class OpenFamily:
                 serves = values is not None and holds(leaves)
             if serves:
                 return bound(made, values)
-        return self._adding(leaves) if len(self.captures) < _MOST else None
+        return self._adding(leaves, files) if len(self.captures) < MOST else None
 
-    def _adding(self, leaves: Sequence[Any]) -> Capture | None:
+    def _adding(self, leaves: Sequence[Any], files: Any) -> Capture | None:
         """One of the captures for gradients that this call finds where there were none, bound."""
         for made, _ in self.captures:
             axes = made.open_axes
             values = None if axes is None or made.firsts is None else axes.values(leaves)
             found = None if values is None else adding(made, leaves)
             if found is not None:
-                self.captures.append((found, found.guards.compiled(found)))
-                return bound(found, values)
+                return self._entered(leaves, found, files)
         return None
 
 

@@ -586,20 +586,6 @@ def function_within(hybridize: Hybridize) -> Program:
 # The tests --------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def traces(monkeypatch: pytest.MonkeyPatch) -> list[Hybridized]:
-    """The hybridized functions, as often as they are captured."""
-    found: list[Hybridized] = []
-    trace = Hybridized._trace
-
-    def traced(self: Hybridized, *args: Any) -> Any:
-        found.append(self)
-        return trace(self, *args)
-
-    monkeypatch.setattr(Hybridized, "_trace", traced)
-    return found
-
-
 def called(program: Program, n: int) -> Any:
     """What a call gives and leaves, or what it raises."""
     try:

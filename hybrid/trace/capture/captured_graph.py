@@ -248,6 +248,7 @@ class Capture:
     notes: list[tuple[Location | None, str]] = field(default_factory=list)
     plans: Plans | None = None  # that run the graph, where they are known
     open_axes: OpenAxes | None = None  # of the arguments, where the graph is one for many sizes
+    filed: str = ""  # of an open one: in a file, or loaded from there, or why not
     recaptured: tuple[str, ...] = ()  # the reasons to capture again that have led to this one
 
     @property
