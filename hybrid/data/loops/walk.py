@@ -217,6 +217,9 @@ class WalkSupply(LoaderSupply):
             )
         return kinds_of(self.loader, rest)[1:]
 
+    def met(self) -> tuple[ItemKind, ...]:
+        return ()
+
     def eagerly(self) -> Iterator[Any]:
         return self.walk
 

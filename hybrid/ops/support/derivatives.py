@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from hybrid.core.open_ints import size_of
+from hybrid.core.sizes import Size
 from hybrid.core.types import Shape
 from hybrid.ir import Op, get_op
 
@@ -18,7 +20,9 @@ def unbroadcast(ct: Any, operand: Any) -> Any:
     lead = len(have) - len(want)
     if _same(have, want):
         return ct
-    axes = (*range(lead), *(lead + i for i, n in enumerate(want) if n == 1 != have[lead + i]))
+    axes = (*range(lead), *(lead + i for i, n in enumerate(want) if n != have[lead + i]))
+    if not axes:  # sizes that are open, and equal here
+        return reshaped(ct, want)
     return reshaped(get_op("sum")(ct, axis=axes, keepdims=False), want)
 
 
@@ -28,8 +32,15 @@ def reshaped(x: Any, to: Shape) -> Any:
 
 
 def _same(a: Shape, b: Shape) -> bool:
-    """Whether they are equal; of other lengths, sizes are not compared, which may be open."""
-    return len(a) == len(b) and a == b
+    """Whether they are known to be equal; of open sizes nothing is asked."""
+    return len(a) == len(b) and all(map(_is_same, a, b))
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    a, b = size_of(a), size_of(b)
+    if type(a) is Size or type(b) is Size:
+        return type(a) is type(b) and a.terms == b.terms
+    return a == b
 
 
 def widened(x: Any, to: Shape) -> Any:
