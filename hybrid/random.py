@@ -245,7 +245,7 @@ class Generator:
         if not isinstance(x, (Tensor, np.ndarray, list, tuple)):
             if not _is_int(x) or x < 0:
                 raise ArgumentError(f"a permutation of {x!r}", fix="give an int >= 0")
-            return ops.argsort(ops.random_bits(self.next_state(), shape=(int(x),)))
+            return ops.argsort(ops.random_bits(self.next_state(), shape=shape_of(x)))
         x = ops.as_tensor(x)
         axis = normalize_axis("permutation", axis, x.ndim)
         return ops.take(x, self.permutation(x.shape[axis]), axis=axis)

@@ -395,7 +395,7 @@ def apply_vjp(node: Record, cts: Sequence[Ct | None], flow: Sequence[bool]) -> S
 
 
 def _zeros(type_: TensorType) -> Tensor:
-    if type_.nbytes >= LARGE and not current().traces:  # pages that nobody looks at cost nothing
+    if not current().traces and type_.nbytes >= LARGE:  # pages that nobody looks at cost nothing
         return make_tensor(type_, native.borrow(np.zeros(type_.nbytes, np.uint8)))
     return ops.zeros(type_.shape, dtype=type_.dtype)
 

@@ -62,13 +62,14 @@ def scan(body_fn: Callable[[Any, Any], Any], init: Any, xs: Any) -> tuple[Any, A
             why="It needs tensors of rank 1 at least, to take the rows of.",
             fix="pass a tensor, or a tuple, list or dict of tensors",
         )
-    lengths = {leaf.shape[0] for leaf in leaves}
-    if len(lengths) > 1:
+    length = leaves[0].shape[0]
+    if any(leaf.shape[0] != length for leaf in leaves):
+        lengths = sorted({int(leaf.shape[0]) for leaf in leaves})
         raise ShapeError(
-            f"scan goes over tensors of {' and '.join(map(str, sorted(lengths)))} rows",
+            f"scan goes over tensors of {' and '.join(map(str, lengths))} rows",
             fix="give all of them the same first axis",
         )
-    if lengths == {0}:
+    if length == 0:
         raise ArgumentError(
             "scan goes over no rows",
             why="The types of what an iteration returns are then not known.",

@@ -31,7 +31,7 @@ from hybrid.errors import (
     author_location,
 )
 from hybrid.ir import Graph
-from hybrid.ir.interpreter import ACTIVE, current, stack
+from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.ir.record import is_recording
 from hybrid.ops.support.operand_checks import require_choice
 from hybrid.trace.capture.capture import capture
@@ -260,7 +260,7 @@ class Hybridized:
             from hybrid.calls.files.lookup import Lookup
 
             lookup = Lookup(self.function, (args, kwargs), leaves, key, self.options, trace)
-            planned, about = self._planned(call, family, lookup)
+            planned, about = self._planned(call, family, lookup, lookup)
             if not lookup.settle(planned):
                 planned, about = self._planned(call, family, trace)
         planned.why = why + about
@@ -281,14 +281,18 @@ class Hybridized:
                 return capture
         return self._trace(call.args, call.kwargs, call.leaves, inputs)
 
-    def _planned(self, call: Call, family: Family, trace: Trace) -> tuple[Planned, str]:
+    def _planned(
+        self, call: Call, family: Family, trace: Trace, files: Any = None
+    ) -> tuple[Planned, str]:
         """The plan of what ``trace`` captures, and what there is to say of numbers in it."""
         keys, leaves = call.key[1], call.leaves
         fast = self.options["optimize"] == "fast"
         sizes = self._open_family(call)
         if self._opens():
             opening = functools.partial(self._trace, call.args, call.kwargs, leaves, NONE)
-            found = sizes.capture(leaves, opening, fast)
+            if files is not None:
+                files.load_open = functools.partial(sizes.loaded_at, leaves, fast, files)
+            found = sizes.capture(leaves, opening, fast, files)
             if found is not None:
                 made, values = found
                 return made.at(values, leaves, call.key), ""
@@ -310,8 +314,8 @@ class Hybridized:
         return family
 
     def _opens(self) -> bool:
-        """Whether axes are opened: not for files, nor within a transform, whose sizes are one's."""
-        return self.options["dynamic"] is None and plan_cache() is None and not stack()
+        """Whether axes are opened."""
+        return self.options["dynamic"] is None and not current().traces
 
     def _why(self, call: Call) -> str:
         dropped = call.key in self._dropped and not self._plans.get(call.key)

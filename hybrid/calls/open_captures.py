@@ -15,6 +15,7 @@ from hybrid.core.dataclass import replace
 from hybrid.core.sizes import OpenSizes
 from hybrid.core.timing import phase
 from hybrid.eager.fused_calls import optimized, optimized_parts, split
+from hybrid.eager.tensor import make_tensor
 from hybrid.ir import Graph
 from hybrid.ir.bound_graphs import SizeBinding
 from hybrid.plan import Plan, make_plan
@@ -108,6 +109,16 @@ class OpenCapture:
 
     def at(self, values: Sequence[int], keep: Sequence[Any], key: Hashable) -> Planned:
         """What runs a call of these sizes, which it is bound to now."""
+        bound, opened = self.capture_at(values), Opened(self, self.holds, self._kept)
+        planned = Planned(bound, keep, key, frozenset(), fast=self.fast, opened=opened)
+        named = zip(self.axes.sizes.symbols, values, strict=True)
+        planned.binding = ", ".join([f"{symbol.name} = {value}" for symbol, value in named])
+        planned.why, planned.filed = self.why, self.capture.filed
+        self.planned.append(planned)
+        return planned
+
+    def capture_at(self, values: Sequence[int]) -> Capture:
+        """The capture as one for these sizes alone, with its plan."""
         capture = self.capture
         binding = SizeBinding(self.axes.sizes, values)
         plans = self._plans.at(values)
@@ -123,14 +134,14 @@ class OpenCapture:
         gradient = capture.gradient
         if gradient is not None:
             gradient = replace(gradient, backward=self._back(gradient.backward, values), further={})
-        at_size = replace(capture, stored_graph=lazy, gradient=gradient, plans=plans)
-        opened = Opened(self, self.holds, self._kept)
-        planned = Planned(at_size, keep, key, frozenset(), fast=self.fast, opened=opened)
-        named = zip(self.axes.sizes.symbols, values, strict=True)
-        planned.binding = ", ".join([f"{symbol.name} = {value}" for symbol, value in named])
-        planned.why = self.why
-        self.planned.append(planned)
-        return planned
+        reads = [
+            (address, was if was is None else make_tensor(binding.type(was.type), None))
+            for address, was in capture.place_reads
+        ]
+        return replace(
+            capture, stored_graph=lazy, gradient=gradient, place_reads=reads, firsts=None,
+            plans=plans,
+        )  # fmt: skip
 
     def _back(self, backward: Backward, values: Sequence[int]) -> Backward:
         """``backward`` at ``values``; its graph and its plan are made when they are needed."""

@@ -15,12 +15,13 @@ from hybrid.core.exceptions import is_interrupt
 from hybrid.core.sizes import HIGHEST, LOWEST
 from hybrid.eager.tensor import Tensor
 from hybrid.trace.capture.captured_graph import Capture
+from hybrid.trace.capture.first_gradients import adding
 
 Axis = tuple[int, int]  # of a leaf of the arguments
 Opened = Mapping[Axis, int]  # axes of one number have one symbol
 AtSizes = tuple[OpenCapture, Sequence[int]]
 _REMEMBERED = 16  # calls whose shapes tell which axes change
-_MOST = 8  # open captures of a family: a function that needs more tells sizes apart
+MOST = 8  # open captures of a family: a function that needs more tells sizes apart
 
 
 class OpenFamily:
@@ -31,23 +32,44 @@ class OpenFamily:
         self.seen: list[tuple[tuple[int, ...], ...]] = []  # shapes of the tensors of each call
         self.captures: list[OpenCapture] = []
         self.fixed: set[Axis] = set()  # that the function takes for plain numbers
+        self._pinned: dict[Axis, int] = {}  # that it did so at one size, which may be by chance
         self.refusal = ""  # why there is no open capture
         self._failure = ""
+        self._looked: set[str] = set()  # digests of files that were looked for
 
     def capture(
-        self, leaves: Sequence[Any], trace: Callable[[Opened], Capture], fast: bool
+        self,
+        leaves: Sequence[Any],
+        trace: Callable[[Opened], Capture],
+        fast: bool,
+        files: Any = None,
     ) -> AtSizes | None:
-        """The capture of a call, and its sizes; None where it is one for these sizes alone."""
+        """The capture of a call, and its sizes; None where it is one for these sizes alone.
+
+        ``files`` (a Lookup) are looked at before anything is traced, and get what is.
+        """
         self._failure = ""  # of a call before, which raised in the end
-        found = self.serving(leaves)
-        if found is None and not self.refusal and len(self.captures) < _MOST:
+        found = self.serving(leaves) or self._adding(leaves, fast, files)
+        if found is None and not self.refusal and len(self.captures) < MOST:
             opened = self.opened(leaves)
             if opened:
-                found = self._opening(leaves, opened, trace, fast)
+                found = None if files is None else self.loaded(leaves, fast, files)
+                found = found or self._opening(leaves, opened, trace, fast, files)
         shapes = tuple([leaf.type.shape for leaf in leaves if isinstance(leaf, Tensor)])
         if shapes not in self.seen and len(self.seen) < _REMEMBERED:
             self.seen.append(shapes)
         return found
+
+    def loaded(self, leaves: Sequence[Any], fast: bool, files: Any) -> AtSizes | None:
+        """The capture of a call from ``files``, and its sizes."""
+        for made in files.open_captures(self._looked):
+            self.captures.append(OpenCapture(made, fast=fast))
+        return self.serving(leaves) or self._adding(leaves, fast, files)
+
+    def loaded_at(self, leaves: Sequence[Any], fast: bool, files: Any) -> Capture | None:
+        """The capture of a call from ``files``, as one for its sizes alone."""
+        found = self.loaded(leaves, fast, files)
+        return None if found is None else found[0].capture_at(found[1])
 
     def captured(self) -> None:
         """Take note that the call was captured for its sizes alone, and raised nothing."""
@@ -59,8 +81,6 @@ class OpenFamily:
         numbers: dict[tuple[int, ...], int] = {}
         tensors = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
         for at, i in enumerate(tensors):
-            if hasattr(leaves[i], "leaf"):  # a variable, whose gradients are kept
-                continue
             for axis, size in enumerate(leaves[i].type.shape):
                 history = (size, *[shapes[at][axis] for shapes in self.seen])
                 varies = len(set(history)) > 1 and LOWEST <= size <= HIGHEST
@@ -69,7 +89,12 @@ class OpenFamily:
         return found
 
     def _opening(
-        self, leaves: Sequence[Any], opened: Opened, trace: Callable[[Opened], Capture], fast: bool
+        self,
+        leaves: Sequence[Any],
+        opened: Opened,
+        trace: Callable[[Opened], Capture],
+        fast: bool,
+        files: Any,
     ) -> AtSizes | None:
         """A new open capture; None where there can be none, or the call raises."""
         try:
@@ -80,17 +105,26 @@ class OpenFamily:
             self._failure = (str(error) or type(error).__name__).splitlines()[0]
             return None
         axes = made.open_axes
-        if made.firsts is not None or axes is None:
-            self._failure = "it stores gradients where there were none"
-            return None
+        assert axes is not None
         pinned = [symbol in axes.sizes.pinned() for symbol in axes.sizes.symbols]
         if any(pinned):
             numbers = [
                 opened[place] for place, is_one in zip(axes.places, pinned, strict=True) if is_one
             ]
-            self.fixed.update([place for place, number in opened.items() if number in numbers])
-            rest = {place: number for place, number in opened.items() if place not in self.fixed}
-            return self._opening(leaves, rest, trace, fast) if rest else None
+            for place in [place for place, number in opened.items() if number in numbers]:
+                size = leaves[place[0]].type.shape[place[1]]
+                if self._pinned.setdefault(place, size) != size:
+                    self.fixed.add(place)
+            rest = {place: number for place, number in opened.items() if number not in numbers}
+            return self._opening(leaves, rest, trace, fast, files) if rest else None
+        return self._entered(leaves, made, fast, files)
+
+    def _entered(
+        self, leaves: Sequence[Any], made: Capture, fast: bool, files: Any
+    ) -> AtSizes | None:
+        """A new open capture, for this call and later ones."""
+        if files is not None:
+            files.keep_open(made)
         self.captures.append(OpenCapture(made, fast=fast))
         return self.serving(leaves)
 
@@ -100,6 +134,17 @@ class OpenFamily:
             values = made.values(leaves)
             if values is not None:
                 return made, values
+        return None
+
+    def _adding(self, leaves: Sequence[Any], fast: bool, files: Any) -> AtSizes | None:
+        """One of the captures for gradients that this call finds where there were none."""
+        if len(self.captures) == MOST:
+            return None
+        for made in self.captures:
+            held = made.capture.firsts is not None and made.axes.values(leaves) is not None
+            found = adding(made.capture, leaves) if held else None
+            if found is not None:
+                return self._entered(leaves, found, fast, files)
         return None
 
 

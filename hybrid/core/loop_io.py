@@ -49,6 +49,9 @@ class SuppliedItems(Iterator[Any], Protocol):
     def given(self) -> int:
         """How many were given."""
 
+    def give_back(self, item: Any) -> None:
+        """``item``, which was given last, is the next one again."""
+
     def leave(self) -> None:
         """No more are wanted."""
 
@@ -59,6 +62,9 @@ class Supply(Protocol):
     length: int | None  # items of a pass; None: its end says
     even: int  # of these the first ones, which are of one kind
     kinds: tuple[ItemKind, ...]  # that one, and the kind of the others if there are any
+    # Those of the first items, where others may look unlike them; else none.
+    kinds_met: tuple[ItemKind, ...]
+    batches_samples: bool  # whether the first axes of an item are those of its samples
     cells: tuple[Any, ...]  # tensors that a pass reads and writes as it begins
     draws: bool  # whether it does so for each item, too
 

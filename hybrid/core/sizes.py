@@ -420,6 +420,15 @@ class Size:
             other = other.size
         if type(other) is Size and other.scope is not self.scope and relation == "==":
             return opposite
+        if isinstance(other, float):
+            if math.isnan(other):
+                return False
+            if math.isinf(other):
+                return _RELATIONS[relation](0, other) is not opposite
+            if not other.is_integer() and relation == "==":
+                return opposite
+            relation = relation if other.is_integer() else "<"
+            other = math.ceil(other)
         difference = self._combined(other, -1)
         if difference is NotImplemented:
             return NotImplemented

@@ -62,9 +62,11 @@ class DataLoader(Supplying):
 
     A ``for`` statement over it in a hybridized function is a loop of the graph: batches are asked
     for when the plan runs, those of a ``TensorDataset``, or a ``Subset`` of one, without Python.
-    It takes batches that look alike, but for a smaller last one where the loader has a ``len()``;
-    others raise DatasetError.
-    Streams that do not know their length end when they end, and want ``drop_last=True``.
+    Batches that look alike, and a smaller last one where the loader has a ``len()``, are what the
+    loop is made for.  Where batches may differ (``collate_fn`` or ``batch_sampler`` of one's own,
+    ``batch_size=None``, streams that do not know their length), those from the first unlike one on
+    get plans of their sizes; the loop may not break then, nor hand gradients on.  What the loop
+    cannot take raises DatasetError.
     """
 
     def __init__(

@@ -248,6 +248,11 @@ class Pass:
         """How many batches of this pass were given."""
         return self.position.batches - self.skipped
 
+    def give_back(self, batch: Any) -> None:
+        """``batch``, which was given last, is the next one again."""
+        self._batches = itertools.chain([batch], self._batches)
+        self.position.batches -= 1
+
     def leave(self) -> None:
         """No more batches are wanted."""
         self._batches, self.is_over = iter(()), True

@@ -8,13 +8,16 @@ GraphError.
 ::
 
     {"types": ["f32", [2, 3]] ..., "places": [path, line, text] ..., "attrs": {name: value} ...,
-     "graphs": [name, [value ...], [node ...], [number ...]] ...}
+     "graphs": [name, [value ...], [node ...], [number ...]] ...,
+     "sizes": {"symbols": [name, value, low, high] ..., "conditions": [size, relation, true] ...}}
     value = [type, hint, place]
     node  = [op, [number ...], attrs, [value ...], [graph ...], place]
 
 Types, places and attributes are numbers of rows (no place: -1), values are numbers in the order of
 their definition.  Of a value, 1, 0.5, "a", None, true stand for themselves but for floats, which
-are their bits.
+are their bits.  Graphs whose types are open have "sizes", others have none: the size 2*n-1 is
+``["size", [2, 0], [-1]]``, in which symbols are numbers, and n // 2 is ``["//", n, 2]``.  What the
+rules of the ops ask of sizes is asked again as the rows are read.
 """
 
 from __future__ import annotations
@@ -24,12 +27,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hybrid.core.exceptions import is_interrupt
+from hybrid.core.sizes import HIGHEST, OpenSizes, Size, SizeSymbol
 from hybrid.core.types import BY_SHORT, DType, TensorType, tensor_type
 from hybrid.errors import GraphError, Location
 from hybrid.ir.graph import Attrs, Graph, Node, Value
 from hybrid.ir.op import REGISTRY
-
-Rows = dict[str, list[Any]]
 
 
 class Unwritable(Exception):
@@ -49,21 +51,35 @@ def plain(value: Any) -> Any:
         return ["tuple", *map(plain, value)]
     if isinstance(value, DType):
         return ["dtype", value.short]
+    if kind is Size:
+        return ["size", *[[count, *map(_variable, monomial)] for monomial, count in value.terms]]
     if isinstance(value, TensorType):
-        return ["type", value.dtype.short, list(value.shape)]
+        return ["type", value.dtype.short, [*map(plain, value.shape)]]
     raise Unwritable(f"a {kind.__name__}")
 
 
-def value_of(row: Any) -> Any:
-    """What ``plain`` has made ``row`` of; raises ValueError and the like for any other row."""
+def _variable(variable: Any) -> Any:
+    """A variable of sizes: the number of the symbol, or the quotient that it is."""
+    if isinstance(variable, SizeSymbol):
+        return variable.order
+    return [variable.kind, plain(variable.left), plain(variable.right)]
+
+
+def value_of(row: Any, sizes: OpenSizes | None = None) -> Any:
+    """What ``plain`` has made ``row`` of; raises ValueError and the like for any other row.
+
+    ``sizes`` has the symbols of open sizes.
+    """
     if row is None or type(row) in (bool, int, str):
         return row
     kind, *items = row
     if kind == "tuple":
-        return tuple(map(value_of, items))
+        return tuple([value_of(item, sizes) for item in items])
     if kind == "type":
         dtype, shape = items
-        return tensor_type(BY_SHORT[dtype], tuple(map(_size, shape)))
+        return tensor_type(BY_SHORT[dtype], tuple([_size(size, sizes) for size in shape]))
+    if kind == "size":
+        return _open_size(items, sizes)
     (item,) = items
     if kind == "float":
         return struct.unpack("<d", bytes.fromhex(item))[0]
@@ -74,10 +90,65 @@ def value_of(row: Any) -> Any:
     raise ValueError(kind)
 
 
-def _size(size: Any) -> int:
+def _size(size: Any, sizes: OpenSizes | None = None) -> Any:
+    if type(size) is list and size[0] == "size":
+        size = _open_size(size[1:], sizes)
+        if type(size) is Size and size.value >= 0:
+            return size
     if type(size) is not int or size < 0:
         raise ValueError(size)
     return size
+
+
+def _open_size(terms: Sequence[Any], sizes: OpenSizes | None) -> Any:
+    if sizes is None:
+        raise ValueError("there are no symbols")
+    total: Any = 0
+    for count, *variables in terms:
+        if type(count) is not int or len(variables) > _MOST_FACTORS:
+            raise ValueError(count)
+        product: Any = count
+        for variable in variables:
+            product = product * _factor(variable, sizes)
+        total = total + product
+    return total
+
+
+def _factor(row: Any, sizes: OpenSizes) -> Any:
+    if type(row) is int:
+        symbol = at(sizes.symbols, row)
+        return Size(sizes, (((symbol,), 1),))
+    kind, left, right = row
+    left, right = value_of(left, sizes), value_of(right, sizes)
+    sides = {type(left), type(right)}
+    if kind not in ("//", "%") or not sides <= {int, Size} or Size not in sides or right == 0:
+        raise ValueError(kind)
+    return sizes.divided(kind, left, right)
+
+
+_MOST_FACTORS = 64  # of a product of sizes
+
+
+def _sizes_in(row: Any) -> OpenSizes | None:
+    """The symbols in a row, whose conditions are still to come."""
+    if row is None:
+        return None
+    sizes = OpenSizes()
+    for name, value, low, high in row["symbols"]:
+        if _size(high) > HIGHEST or not _text(name).isidentifier():
+            raise ValueError(name)
+        sizes.symbol(name, _size(value), _size(low), high)
+    return sizes
+
+
+def _ask(sizes: OpenSizes, conditions: Any) -> None:
+    """Ask of ``sizes`` what was asked before; ValueError where it is not so."""
+    for row, relation, holds in conditions:
+        size = value_of(row, sizes)
+        if type(size) is not Size or relation not in ("==", "<", "<=") or type(holds) is not bool:
+            raise ValueError(relation)
+        if sizes.compare(size, relation) is not holds:
+            raise ValueError(f"{size} {relation} 0 is not {holds}")
 
 
 def values_in(graph: Graph) -> Iterator[Value]:
@@ -93,7 +164,7 @@ class RowWriter:
     """Collects graphs; ``rows`` is all of them."""
 
     def __init__(self) -> None:
-        self.rows: Rows = {"types": [], "places": [], "attrs": [], "graphs": []}
+        self.rows: dict[str, Any] = {"types": [], "places": [], "attrs": [], "graphs": []}
         self._known: dict[Any, int] = {}
 
     def graph(self, graph: Graph) -> int:
@@ -103,6 +174,13 @@ class RowWriter:
         nodes = [self._node(node, numbers) for node in graph.nodes]
         row = [graph.name, params, nodes, [numbers[v] for v in graph.results]]
         return self._add("graphs", row)
+
+    def sizes(self, sizes: OpenSizes) -> None:
+        """Add the symbols of the graphs, and the conditions under which these hold."""
+        self.rows["sizes"] = {
+            "symbols": [[s.name, s.value, s.low, s.high] for s in sizes.symbols],
+            "conditions": [[plain(size), *rest] for size, *rest in sizes.conditions.values()],
+        }
 
     def _node(self, node: Node, numbers: dict[Value, int]) -> list[Any]:
         operands = [numbers[v] for v in node.operands]
@@ -128,7 +206,7 @@ class RowWriter:
     def _type(self, kind: TensorType) -> int:
         number = self._known.get(kind)
         if number is None:
-            row = [kind.dtype.short, list(kind.shape)]
+            row = [kind.dtype.short, [*map(plain, kind.shape)]]
             number = self._known[kind] = self._add("types", row)
         return number
 
@@ -158,8 +236,9 @@ class RowReader:
 
     def __init__(self, rows: Any) -> None:
         try:
+            self.sizes = sizes = _sizes_in(rows.get("sizes"))
             self.types = [
-                tensor_type(BY_SHORT[dtype], tuple(map(_size, shape)))
+                tensor_type(BY_SHORT[dtype], tuple([_size(size, sizes) for size in shape]))
                 for dtype, shape in rows["types"]
             ]
             self.places = [
@@ -167,13 +246,15 @@ class RowReader:
                 for path, line, text in rows["places"]
             ]
             self.attrs = [
-                {_text(name): value_of(value) for name, value in row.items()}
+                {_text(name): value_of(value, sizes) for name, value in row.items()}
                 for row in rows["attrs"]
             ]
             self.graphs: list[Graph] = []
             self._given: dict[tuple[str, int], Attrs] = {}
             for row in rows["graphs"]:  # regions come before the graphs whose nodes own them
                 self.graphs.append(self._graph(*row))
+            if sizes is not None:
+                _ask(sizes, rows["sizes"]["conditions"])
         except Exception as error:  # of whatever kind: rules meet what they were not made for
             if is_interrupt(error):
                 raise

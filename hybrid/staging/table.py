@@ -61,6 +61,7 @@ STAGING_BY: dict[str, tuple[str, ...]] = {
     "iteration.list_sum": ("sum_of",),
     "library.builtins": ("override_of",),
     "loops.for_node": ("staged_for",),
+    "loops.open_rest": ("StagedRest",),
     "loops.while_node": ("StagedWhile",),
     "nodes.choice": ("Choice",),
     "nodes.if_node": ("StagedIf",),

@@ -126,8 +126,10 @@ class Model:
         """Train for ``epochs`` passes over ``dataset``, a DataLoader or a list of batches.
 
         With ``dataset_sink_mode`` an epoch, batches, optimizer and metrics included, is one call of
-        one plan; without, each step is.  The bits are the same.  ``sink_size=n`` lets an epoch be n
-        steps, which go on in the data where the last ones left off; the data repeat without end.
+        one plan; without, each step is.  The bits are the same.  A batch that does not look like
+        the first one is a step by itself, of a plan with open axes.  ``sink_size=n`` lets an epoch
+        be n steps, which go on in the data where the last ones left off; the data repeat without
+        end.
 
         ``valid_dataset`` is evaluated after every ``valid_frequency``-th epoch, as "val_loss" and
         so on.  ``resume`` is a file of ``Checkpoint`` (or what ``run.state_dict()`` gave): training

@@ -76,12 +76,12 @@ class Evaluation:
     """Counting what the network gives."""
 
     def __init__(self, steps: Steps, loader: DataLoader) -> None:
-        self.steps, self.loader = steps, loader
+        self.steps, self.portion = steps, Portion(loader.repeat())
         self.batches = ops.zeros((), dtype=int64)
 
     def sunk(self) -> None:
         """A pass."""
-        for batch in self.loader:
+        for batch in self.portion:
             self.one(batch)
 
     def one(self, batch: Any) -> None:

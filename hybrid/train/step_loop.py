@@ -1,4 +1,7 @@
-"""Loops of training: steps over a loader, many in one call of a plan, and what is told of each."""
+"""Loops of training: steps over a loader, many in one call of a plan, and what is told of each.
+
+The batches of one call look alike.  Others are steps by themselves, whose plan has open axes.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,7 @@ from hybrid.calls.hybridized import hybridize
 from hybrid.core.loop_io import ROWS, Looker, Supplying, Told
 from hybrid.core.types import float64
 from hybrid.data import DataLoader
+from hybrid.data.loops.loader_supply import UnlikeBatch
 from hybrid.data.loops.portion import ENDLESS
 from hybrid.eager.interop import asarray
 from hybrid.errors import DatasetError
@@ -30,6 +34,7 @@ class StepLoop:
         self.portion = self.program.portion
         self._endless = self.portion.walk.take(ENDLESS)
         self._sunk, self._one = hybridize(self.program.sunk), hybridize(self.program.one)
+        self._unlike = False  # whether the batches that come now are not those the loop is made for
 
     def begin(
         self, done: int, columns: Sequence[str], watchers: Sequence[Callback], told: Told | None
@@ -71,19 +76,26 @@ class StepLoop:
         """Up to ``wanted`` steps, those that are left of the pass at most; one without ``sinks``.
 
         Whether the pass is over, which it may turn out to be only when no step is left.  Where data
-        are to repeat and all batches are alike, the steps go on in the next pass.
+        are to repeat and all batches are alike, the steps go on in the next pass.  A batch that is
+        unlike the others ends the loop, and is a step by itself.
         """
         try:
-            if sinks and repeats and wanted is not None and self.portion.is_even:
+            if self._unlike:
+                self._take()
+            elif sinks and repeats and wanted is not None and self.portion.is_even:
                 self._sink_over(self._endless, self.count + wanted)
             elif sinks:
                 self._sink(wanted)
             else:
                 self._take()
+        except UnlikeBatch:
+            self._unlike = True
         finally:
             if self.program.tells and self.count > self.looker.seen:
                 self.looker.look(self.program.ring.numpy(), self.count)
-        return self.portion.is_over
+        over = self.portion.is_over
+        self._unlike = self._unlike and not over
+        return over
 
     def _sink(self, wanted: int | None) -> None:
         even, last = self.portion.left()
@@ -104,6 +116,7 @@ class StepLoop:
         for batch in self.portion:
             if over:
                 raise self.portion.supply().refuse_end(self.portion.given)
+            self._unlike = self._unlike and not self.portion.supply().is_like(batch)
             self._one(batch)
             break
 
@@ -112,7 +125,7 @@ class EvaluationLoop:
     """Counting over the batches of a loader."""
 
     def __init__(self, steps: Steps, loader: DataLoader) -> None:
-        self.program = Evaluation(steps, loader)
+        self.program, self.loader = Evaluation(steps, loader), loader
         self._sunk, self._one = hybridize(self.program.sunk), hybridize(self.program.one)
 
     def run(self, sinks: bool) -> dict[str, float]:
@@ -120,14 +133,25 @@ class EvaluationLoop:
         program = self.program
         program.steps.reset()
         program.batches.assign(asarray(0))
-        if sinks:
-            self._sunk()
-        else:
-            for batch in program.loader:
-                self._one(batch)
+        try:
+            if not (sinks and self._sink()):
+                for batch in program.portion:
+                    self._one(batch)
+        finally:
+            program.portion.walk.close()
         if not program.batches.item():
-            raise no_batches(program.loader)
+            raise no_batches(self.loader)
         return program.steps.values()
+
+    def _sink(self) -> bool:
+        """Count a whole pass in one call; False where some of its batches are left."""
+        if self.program.portion.given:  # it is resumed
+            return False
+        try:
+            self._sunk()
+        except UnlikeBatch:
+            return False
+        return True
 
 
 def no_batches(loader: DataLoader) -> DatasetError:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.open_ints import size_of
 from hybrid.core.tree import LEAF, Structure, describe
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, AxisError, ShapeError
@@ -62,7 +63,7 @@ def mapped_tensors(
 ) -> tuple[list[Any], list[Axis], int]:
     """``leaves`` with tensors where an axis is mapped, the axes from the front, and the size."""
     found, normal = [], []
-    sizes: dict[int, list[str]] = {}
+    sizes: list[tuple[int, list[str]]] = []  # no dict: the size of an open axis has no hash
     for leaf, axis, name in zip(leaves, axes, names, strict=True):
         if axis is None:
             found.append(leaf)
@@ -79,7 +80,12 @@ def mapped_tensors(
         at = _axis(axis, leaf, name)
         found.append(leaf)
         normal.append(at)
-        sizes.setdefault(leaf.shape[at], []).append(f"{name} ({leaf.type} along axis {axis})")
+        label = f"{name} ({leaf.type} along axis {axis})"
+        same = next((labels for n, labels in sizes if n == leaf.shape[at]), None)
+        if same is None:
+            sizes.append((leaf.shape[at], [label]))
+        else:
+            same.append(label)
     if not sizes:
         raise ArgumentError(
             "vmap has nothing to map over",
@@ -87,13 +93,13 @@ def mapped_tensors(
             fix="give in_axes an int for one argument at least",
         )
     if len(sizes) > 1:
-        parts = [f"{' and '.join(names)} has {n} rows" for n, names in sizes.items()]
+        parts = [f"{' and '.join(names)} has {n} rows" for n, names in sizes]
         raise ShapeError(
             f"vmap got axes of different sizes: {'; '.join(parts)}",
             why="It goes over all of them together, row by row.",
             fix="give them one size, or say in_axes=None for what is the same in every row",
         )
-    return found, normal, next(iter(sizes))
+    return found, normal, size_of(sizes[0][0])
 
 
 def _axis(axis: int, leaf: Tensor, name: str) -> int:

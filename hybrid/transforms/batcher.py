@@ -42,7 +42,8 @@ class Batcher:
 
     def __init__(self, rows: int) -> None:
         self.rows, self.around, self._start = rows, current(), latest()
-        self.many = max(rows, 1) * self.around.many
+        # A power of two, so that few captures differ in the number of rows alone.
+        self.many = (1 << max(rows - 1, 0).bit_length()) * self.around.many
 
     # Tensors ----------------------------------------------------------------------------------
 

@@ -173,6 +173,11 @@ def test_axes_that_always_agree_are_one_symbol() -> None:
     assert hybridized(t(4, 5), t(5, 3)).shape == (4, 3)
 
 
+def test_the_sizes_of_other_arguments_are_looked_at() -> None:
+    sizes = [(5, 3), (9, 3), (12, 5), (12, 3), (7, 6), (4, 6), (9, 5)]
+    check(lambda x, w: (x @ w, w.sum()), [(t(n, 4), t(4, m)) for n, m in sizes])
+
+
 # What makes families ----------------------------------------------------------------------------
 
 
@@ -191,6 +196,15 @@ def test_what_takes_a_size_for_a_number_is_captured_for_each() -> None:
     hybridized = check(function, [(t(n, 3),) for n in LENGTHS])
     assert captures(hybridized) == 0
     assert [family.fixed for family in families(hybridized)] == [{(0, 0)}]
+
+
+def test_a_size_that_is_told_apart_is_no_reason_to_fix_the_axis() -> None:
+    hybridized = check(
+        lambda x: x.sum() * (2 if x.shape[0] == 12 else 3),
+        [(t(n, 3),) for n in (5, 12, 9, 17, 12, 33)],
+    )
+    assert conditions(hybridized) == [["n != 12"]]
+    assert [family.fixed for family in families(hybridized)] == [set()]
 
 
 def test_the_other_axes_stay_open_then() -> None:
@@ -214,13 +228,13 @@ def test_an_argument_that_is_read_from_elsewhere_too() -> None:
     assert captures(hybridized) == 0
 
 
-def test_variables_are_captured_for_each_size() -> None:
+def test_variables_among_the_arguments_are_open_too() -> None:
     hybridized = hy.hybridize(lambda w: (w * w).sum())
     for n in (5, 9, 12):
         w = nn.Parameter(np.ones(n, np.float32))
         hybridized(w).backward()
         assert w.grad.tolist() == [2.0] * n
-    assert captures(hybridized) == 0
+    assert captures(hybridized) == 1
 
 
 def test_errors_are_those_of_eager_code_and_close_nothing() -> None:

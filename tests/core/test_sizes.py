@@ -117,6 +117,16 @@ def test_equal_expressions_are_one_key() -> None:
         (lambda n, m: (n - 5) % 3 < 0, False),
         (lambda n, m: -64 * m * (-n // 64) > 0, True),
         (lambda n, m: (-n) // m < 0, True),
+        (lambda n, m: n == 0.0, False),
+        (lambda n, m: n != 12.5, True),
+        (lambda n, m: n > 0.5, True),
+        (lambda n, m: n <= 1.5, False),
+        (lambda n, m: n < math.inf, True),
+        (lambda n, m: n <= -math.inf, False),
+        (lambda n, m: n == math.inf, False),
+        (lambda n, m: n > math.nan, False),
+        (lambda n, m: n <= math.nan, False),
+        (lambda n, m: n != math.nan, True),
     ],
 )
 def test_what_follows_from_ranges_is_no_condition(ask: Callable[..., bool], answer: bool) -> None:
@@ -135,6 +145,11 @@ def test_what_follows_from_ranges_is_no_condition(ask: Callable[..., bool], answ
         (lambda n, m: n <= m, False, "n > m"),
         (lambda n, m: n % 2 == 0, False, "(n % 2) != 0"),
         (lambda n, m: max(n, m) is n, True, "m <= n"),
+        (lambda n, m: n == 37.0, True, "n == 37"),
+        (lambda n, m: n <= 16.0, False, "n > 16"),
+        (lambda n, m: n < 16.5, False, "n >= 17"),
+        (lambda n, m: n >= 16.5, True, "n >= 17"),
+        (lambda n, m: n <= 16.5, False, "n >= 17"),
     ],
 )
 def test_what_is_so_here_is_a_condition(ask: Callable[..., bool], answer: bool, text: str) -> None:
@@ -159,8 +174,7 @@ def test_values_out_of_their_range_do_not_hold() -> None:
     [int, operator.index, float, range, math.sqrt, lambda n: [0] * n, lambda n: n / 2,
      lambda n: 1 / n, lambda n: np.minimum(n, [3, 99]), lambda n: 2**n, lambda n: np.zeros(n),
      lambda n: n * 0.5, lambda n: 0.5 - n, lambda n: n + 0.5, lambda n: 2.5 // n,
-     lambda n: n % 0.5, lambda n: n > 0.5, lambda n: n == 37.0, lambda n: f"{n:3d}",
-     "abc".center],
+     lambda n: n % 0.5, lambda n: f"{n:3d}", "abc".center],
 )  # fmt: skip
 def test_a_plain_int_is_a_condition(ask: Callable[[Any], Any]) -> None:
     sizes, n, _ = two()

@@ -7,16 +7,19 @@ import json
 import math
 import random
 import struct
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 import hybrid as hy
+from hybrid.core.sizes import OpenSizes
 from hybrid.errors import GraphError
 from hybrid.ir import Graph, parse
+from hybrid.ir.bound_graphs import bind
 from hybrid.ir.rows import RowReader, RowWriter, Unwritable, plain, value_of, values_in
-from tests.random_graphs import graphs
+from tests.random_graphs import all_ops, graphs, opened, unhurried
 
 
 def written(graph: Graph) -> tuple[Any, int]:
@@ -40,6 +43,47 @@ def shown(graph: Graph) -> list[Any]:
 def test_graphs_come_back(graph: Graph) -> None:
     assert back(graph) == graph
     assert shown(back(graph)) == shown(graph)
+
+
+@settings(unhurried, max_examples=60)
+@given(graphs(all_ops, nodes=12))
+def test_open_graphs_come_back(graph: Graph) -> None:
+    made, sizes = opened(graph)
+    writer = RowWriter()
+    number = writer.graph(made)
+    writer.sizes(sizes)
+    reader = RowReader(json.loads(json.dumps(writer.rows)))
+    assert str(reader.graph(number)) == str(made)
+    found = reader.sizes
+    assert found is not None
+    assert {*map(str, found.conditions.values())} == {*map(str, sizes.conditions.values())}
+    for values in ((4, 2), (5, 2), (16, 7), (3, 8)):
+        assert found.holds(values) == sizes.holds(values)
+        if sizes.holds(values):
+            assert bind(reader.graph(number), values) == bind(made, values)
+
+
+@pytest.mark.parametrize(
+    "size",
+    [
+        lambda n, m: n, lambda n, m: 2 * n * m - 3, lambda n, m: (n + m) // 2,
+        lambda n, m: n % m * 5 + (n // 3) % 2, lambda n, m: (n * n // (m + 1)) // 4 + n,
+    ],
+)  # fmt: skip
+def test_sizes_come_back(size: Callable[..., Any]) -> None:
+    sizes, others = OpenSizes(), OpenSizes()
+    made = size(sizes.symbol("n", 37), sizes.symbol("m", 12))
+    found = value_of(json.loads(json.dumps(plain(made))), with_symbols(others))
+    assert str(found) == str(made)
+    assert [others.bound(found, v) for v in ((37, 12), (5, 7))] == [
+        sizes.bound(made, v) for v in ((37, 12), (5, 7))
+    ]
+
+
+def with_symbols(sizes: OpenSizes) -> OpenSizes:
+    sizes.symbol("n", 37)
+    sizes.symbol("m", 12)
+    return sizes
 
 
 def test_captured_graphs_come_back() -> None:

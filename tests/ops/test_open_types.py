@@ -33,8 +33,7 @@ CONDITIONS = {
     **dict.fromkeys(("broadcast_to", "fold", "reshape"), "an attribute is the size of the result"),
     **dict.fromkeys(("item", "slice", "slice_assign", "topk"), "what is taken has to be there"),
     **dict.fromkeys(
-        ("avg_pool", "avg_pool_spread", "max_pool", "max_pool_places", "unfold", "conv",
-         "conv_transpose", "conv_weight"),
+        ("max_pool", "max_pool_places", "conv", "conv_transpose", "conv_weight"),
         "windows lie within, and groups divide the channels",
     ),
     **dict.fromkeys(("conv_prepare", "conv_blocked_prepare"), "the layout depends on sizes"),
@@ -49,7 +48,7 @@ REFUSED = {
     )
 }
 # Those for which a size is a plain number.
-FIXED = {"max_pool", "max_pool_places"}  # which windows lie in padding alone is counted
+FIXED: set[str] = set()
 
 OPS = [
     op

@@ -164,30 +164,6 @@ def test_streams_that_do_not_know_their_length(size):
     assert model().eval(DataLoader(Endless(40), 8))["loss"] > 0
 
 
-class Ragged(Dataset):
-    def __init__(self, dtype=np.float32, wide=()):
-        self.dtype, self.wide = dtype, wide
-
-    def __len__(self):
-        return 24
-
-    def __getitem__(self, index):
-        dtype = np.float64 if self.dtype is None and index > 15 else np.float32
-        return np.zeros(4 + (index in self.wide), dtype), index % 3
-
-
-@pytest.mark.parametrize(
-    ("dataset", "text"),
-    [(Ragged(wide=range(16, 24)), "f32[8,5]"), (Ragged(dtype=None), "f64[8,4]")],
-)
-def test_data_that_are_ragged_or_of_another_type(dataset, text):
-    made, seen = model(), Seen()
-    with pytest.raises(hy.errors.DatasetError) as caught:
-        made.train(1, DataLoader(dataset, 8), seen)
-    assert text in str(caught.value) and "f32[8,4]" in str(caught.value)
-    assert [step for _, step, _ in seen.steps] == [1, 2]
-
-
 @pytest.mark.parametrize(
     ("call", "kind", "text"),
     [

@@ -72,11 +72,18 @@ _IGNORED = {
 class ReadsDigest(Tokens):
     """The digest of the ``reads`` of a function, its argument leaves and ``about``.
 
-    ``free`` are the argument leaves that may be any number of their kind.
+    ``free`` are the argument leaves that may be any number of their kind; with ``opens`` tensors
+    among the leaves may have any sizes.
     """
 
     def __init__(
-        self, reads: Reads, leaves: Sequence[Any], about: Iterable[Any], free: Iterable[int] = ()
+        self,
+        reads: Reads,
+        leaves: Sequence[Any],
+        about: Iterable[Any],
+        free: Iterable[int] = (),
+        *,
+        opens: bool = False,
     ) -> None:
         self.reads = reads
         super().__init__()
@@ -89,7 +96,9 @@ class ReadsDigest(Tokens):
             for i, leaf in enumerate(leaves):
                 with self.at("an argument"):
                     self.say("any" if i in free else "leaf", type(leaf).__name__)
-                    if i not in free:
+                    if opens and isinstance(leaf, Tensor):
+                        self._tensor(leaf, sized=False)
+                    elif i not in free:
                         self.value(leaf)
             for read in reads:
                 self._read(read)
@@ -191,11 +200,13 @@ class ReadsDigest(Tokens):
         else:
             self._other(value)
 
-    def _tensor(self, tensor: Tensor) -> None:
+    def _tensor(self, tensor: Tensor, sized: bool = True) -> None:
+        """Add the tokens of a tensor, of which only the rank counts unless it is ``sized``."""
         if not self.is_new(tensor):
             return
         record, leaf = tensor.record, getattr(tensor, "leaf", None)
-        self.say("tensor", record is not None, record is leaf, *type_of(tensor.type))
+        kind = type_of(tensor.type) if sized else (tensor.type.dtype.short, tensor.type.rank)
+        self.say("tensor", record is not None, record is leaf, *kind)
         self.value(type(tensor))
         if getattr(tensor, "__dict__", None):
             self.value(vars(tensor))
@@ -203,7 +214,10 @@ class ReadsDigest(Tokens):
             node, index = node_of(record)
             self.say("history", type(node).__name__, index)
             self.is_new(node)
-        if leaf is not None:
+        if leaf is not None and not sized:
+            self.is_new(leaf)
+            self.say("grad", leaf.grad is not None)
+        elif leaf is not None:
             self.value(leaf)
             if leaf.grad is None or isinstance(leaf.grad, Tensor):
                 self.say("grad", *(() if leaf.grad is None else type_of(leaf.grad.type)))

@@ -17,6 +17,7 @@ from typing import Any
 from hybrid.calls.files.digest import ReadsDigest
 from hybrid.config import plan_budget
 from hybrid.core.dataclass import replace
+from hybrid.core.sizes import OpenSizes, Size
 from hybrid.core.tree import LEAF, Structure
 from hybrid.core.types import TensorType
 from hybrid.eager.execution import as_tensor
@@ -38,6 +39,7 @@ from hybrid.trace.capture.captured_graph import (
     Gradient,
     HistoryAlias,
     LazyGraph,
+    OpenAxes,
     PlaceWrite,
     Plans,
     Source,
@@ -74,11 +76,20 @@ class _Graphs:
         self.found: list[Graph] = []
         self.lock = threading.Lock()
 
+    @property
+    def sizes(self) -> OpenSizes | None:
+        """The symbols of open types in all graphs, which are read now; raises GraphError."""
+        with self.lock:
+            assert self.content is not None
+            read = self._read(self.content)
+            self.found, self.content = read.graphs, None
+        return read.sizes
+
     def graph(self, number: Any, types: tuple[Types, Types] | None = None) -> Graph:
         """Return the graph of this number, and check its types if given; raises GraphError."""
         with self.lock:
             if self.content is not None:
-                self.found, self.content = self._read(self.content), None
+                self.found, self.content = self._read(self.content).graphs, None
         try:
             found = at(self.found, number)
         except IndexError:
@@ -88,9 +99,9 @@ class _Graphs:
         return found
 
     @staticmethod
-    def _read(content: bytes) -> list[Graph]:
+    def _read(content: bytes) -> RowReader:
         try:
-            return RowReader(json.loads(content)).graphs
+            return RowReader(json.loads(content))
         except (ValueError, RecursionError) as error:  # GraphError is one
             raise GraphError(f"the graphs of a plan that is kept in a file: {error}") from error
 
@@ -100,16 +111,45 @@ class _Reader:
 
     def __init__(self, entry: Any, found: ReadsDigest, leaves: Sequence[Any]) -> None:
         self.entry, self.found, self.leaves = entry, found, leaves
-        self.kinds = [value_of(row) for row in entry["types"]]
+        self.graphs = _Graphs(at(entry["parts"], entry["rows"]))
+        sizes = self.graphs.sizes if "open" in entry else None
+        self.kinds = [value_of(row, sizes) for row in entry["types"]]
         if not all(isinstance(kind, TensorType) for kind in self.kinds):
             raise Malformed("a type is none")
         self.inputs, self.outputs = self.types(entry["inputs"]), self.types(entry["outputs"])
         self.count = len(self.outputs)
-        self.graphs = _Graphs(at(entry["parts"], entry["rows"]))
+        self.axes = self.open_axes(entry["open"], sizes) if "open" in entry else None
 
     def types(self, numbers: Any) -> Types:
         """Return the tensor types with these numbers."""
         return tuple([at(self.kinds, number) for number in numbers])
+
+    def open_axes(self, row: dict[str, Any], sizes: OpenSizes | None) -> OpenAxes:
+        """Return the open axes, checked against the tensors among the leaves."""
+        if sizes is None:
+            raise Malformed("there are no symbols")
+        kinds, closed = (
+            {self.argument(i): at(self.kinds, number) for i, number in row[name]}
+            for name in ("types", "closed")
+        )
+        tensors = {i for i, leaf in enumerate(self.leaves) if isinstance(leaf, Tensor)}
+        if kinds.keys() & closed.keys() or kinds.keys() | closed.keys() != tensors:
+            raise Malformed("the arguments are others")
+        places = tuple([(self.argument(i), axis) for i, axis in row["places"]])
+        if len(places) != len(sizes.symbols):
+            raise Malformed("there are other symbols")
+        for (i, axis), symbol in zip(places, sizes.symbols, strict=True):
+            size = at(kinds[i].shape, axis)
+            if type(size) is not Size or size.terms != (((symbol,), 1),):
+                raise Malformed("a symbol stands elsewhere")
+        return OpenAxes(sizes, places, kinds, closed)
+
+    def fits(self, tensor: Any, kind: TensorType) -> bool:
+        """Return whether ``tensor`` is of a type, or of one that an open one stands for."""
+        if not isinstance(tensor, Tensor):
+            return False
+        own = tensor.type
+        return own is kind or (kind.is_open and (own.dtype, own.rank) == (kind.dtype, kind.rank))
 
     def plans(self) -> Plans:
         """Return the plans of the graph: the plan, the precomputed sources, and their plan."""
@@ -146,13 +186,18 @@ class _Reader:
 
     def capture(self, guards: Guards) -> Capture:
         """Return the Capture of the entry, with its plans and the given ``guards``."""
-        entry, plans = self.entry, self.plans()
+        entry, plans = self.entry, None if self.axes is not None else self.plans()
         sources = [self.source(*row) for row in entry["sources"]]
         requires = [bool(needs) for needs in entry["requires"]]
         for source, kind, needs in zip(sources, self.inputs, requires, strict=True):
             tensor = source.fetch(self.leaves)
-            if not isinstance(tensor, Tensor) or tensor.type is not kind:
+            if not self.fits(tensor, kind):
                 raise Malformed("an input is of another type")
+            if self.axes is not None and source.kind == "argument":
+                if self.axes.types.get(source.index, kind) is not kind:
+                    raise Malformed("an argument has other open axes")
+            elif kind.is_open:
+                raise Malformed("what is no argument has open axes")
             if (tensor.record is not None) != needs and source.kind != "number":
                 raise Malformed("gradients flow to other inputs")
         result = self.recipe(*entry["result"])
@@ -176,8 +221,11 @@ class _Reader:
             place_reads=[self.place_read(*row) for row in entry["place_reads"]],
             argument_aliases=[(self.argument(i), self.place(*place)) for i, place in entry["same"]],
             plans=plans,
+            open_axes=self.axes,
             aliases=tuple([self.alias(*row, sources) for row in entry["aliases"]]),
         )
+        if self.axes is not None:
+            graph()  # whose types are checked
         for source, output in capture.writes:
             if self.inputs[source] is not self.outputs[output]:
                 raise Malformed("a tensor would be written that is of another type")

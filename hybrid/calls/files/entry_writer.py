@@ -35,10 +35,13 @@ from hybrid.trace.places.address import Address, ArgumentLeaf
 _INDICES = ("output", "number", "argument", "source")  # kinds of leaves that are one number
 
 
-def build_entry(capture: Capture, plans: Plans, found: ReadsDigest) -> dict[str, Any]:
-    """Return the entry of ``capture`` and its plans; raises Unkeepable."""
+def build_entry(capture: Capture, plans: Plans | None, found: ReadsDigest) -> dict[str, Any]:
+    """Return the entry of ``capture`` and its plans; raises Unkeepable.
+
+    An open capture has no plans: each size gets one of its own.
+    """
     try:
-        return _Writer(capture, found).entry(*plans)
+        return _Writer(capture, found).entry(plans)
     except Unwritable as error:
         raise Unkeepable(f"what it has become is {error}, which only this process has") from None
 
@@ -52,8 +55,8 @@ class _Writer:
         self.types: dict[TensorType, int] = {}
         self.parts: list[bytes] = []
 
-    def entry(self, plan: Plan, cells: Sequence[int], first: Plan | None) -> dict[str, Any]:
-        """Return the entry of the capture, with the plan and what precomputes its ``cells``."""
+    def entry(self, plans: Plans | None) -> dict[str, Any]:
+        """Return the entry of the capture, with the plan and what precomputes its cells."""
         capture = self.capture
         writes = capture.guards.written
         if writes.containers or writes.places or writes.numbers or writes.constants:
@@ -75,8 +78,7 @@ class _Writer:
             "graph": self.rows.graph(graph),
             "inputs": [self.type(v.type) for v in graph.params],
             "outputs": [self.type(v.type) for v in graph.results],
-            "plan": self.plan(plan, {output: source for source, output in capture.writes}),
-            "early": None if first is None else self.early(cells, first),
+            **(self.open() if plans is None else self.plans(*plans)),
             "sources": [self.source(s) for s in capture.sources],
             "requires": capture.requires,
             "result": self.recipe(capture.result),
@@ -91,6 +93,24 @@ class _Writer:
         }
         found["rows"] = self.part(json.dumps(self.rows.rows, separators=(",", ":")).encode())
         return {**found, "types": [plain(kind) for kind in self.types], "parts": self.parts}
+
+    def plans(self, plan: Plan, cells: Sequence[int], first: Plan | None) -> dict[str, Any]:
+        """Return the rows of the plans."""
+        return {
+            "plan": self.plan(plan, {output: s for s, output in self.capture.writes}),
+            "early": None if first is None else self.early(cells, first),
+        }
+
+    def open(self) -> dict[str, Any]:
+        """Return the row of the axes that are open."""
+        axes = self.capture.open_axes
+        assert axes is not None
+        self.rows.sizes(axes.sizes)
+        open_, closed = (
+            [[i, self.type(kind)] for i, kind in kinds.items()]
+            for kinds in (axes.types, axes.closed)
+        )
+        return {"open": {"places": axes.places, "types": open_, "closed": closed}}
 
     def part(self, content: bytes) -> int:
         """Add ``content`` to the parts in bytes, and return its number."""
@@ -182,6 +202,8 @@ class _Writer:
         """Return the row of a place read and the type of the tensor that was there."""
         if original is not None and not isinstance(original, Tensor):
             raise Unkeepable("it reads an attribute that holds no tensor")
+        if original is not None and original.type.is_open:
+            raise Unkeepable("it adds to the gradient of an argument with open axes")
         kind = None if original is None else plain(original.type)
         return [self.address(address), kind]
 

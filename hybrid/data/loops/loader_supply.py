@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import operator
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -12,7 +13,7 @@ from hybrid.core.exceptions import leave_last
 from hybrid.core.loop_io import ItemKind
 from hybrid.core.tree import describe, flatten
 from hybrid.core.types import tensor_type
-from hybrid.data.collate import default_collate
+from hybrid.data.collate import default_collate, default_convert
 from hybrid.data.datasets.dataset import is_columns
 from hybrid.data.loops.queue_pass import QueuedPass
 from hybrid.data.passes import Pass, keys_of, order_sampler, own_generator, stateful
@@ -37,8 +38,11 @@ class LoaderSupply:
     One batch of each kind is read as the loop is captured, to see what batches look like.
     """
 
+    kinds_met: tuple[ItemKind, ...] = ()
+
     def __init__(self, loader: DataLoader) -> None:
         self.loader = loader
+        self.batches_samples = loader.batch_size is not None
         self.length = self.batches()
         own = own_generator(loader)
         generators = [default_generator()] if own is None else [default_generator(), own]
@@ -53,6 +57,8 @@ class LoaderSupply:
             before = [cell.detach() for cell in self.cells]
             try:
                 self.kinds = (ItemKind(None, ()),) if self.length == 0 else self.kinds_of(rest)
+                if self.length != 0 and self.kinds:
+                    self.kinds_met = self.met()
                 if not self.kinds:
                     self.length, self.even, self.kinds = 0, 0, (ItemKind(None, ()),)
             except CaptureError:
@@ -93,6 +99,10 @@ class LoaderSupply:
             if self.length is not None:
                 raise
             return ()
+
+    def met(self) -> tuple[ItemKind, ...]:
+        """The kinds of the first batches, where they may be unlike each other."""
+        return first_kinds(self.loader) if may_differ(self.loader) else ()
 
     def _begun(self) -> None:
         with suppress(Exception), self.waiting():
@@ -135,6 +145,12 @@ class LoaderSupply:
             fix=f"let the length of the dataset be what it gives, or {OUTSIDE}",
         )
 
+    def is_like(self, batch: Any) -> bool:
+        """Whether the loop was made for batches like this one."""
+        leaves, structure = flatten(batch)
+        types = tuple([getattr(leaf, "type", None) for leaf in leaves])
+        return ItemKind(structure, types) == self.kinds[0]
+
     def refuse_kind(self, at: int, found: ItemKind | None, wanted: ItemKind) -> Exception:
         batch = f"batch {at} of a pass over a {type(self.loader.dataset).__name__}"
         if found is None:
@@ -143,7 +159,7 @@ class LoaderSupply:
                 why="A graph computes with tensors.",
                 fix="let collate_fn make tensors of it, or leave it out",
             )
-        return DatasetError(
+        return UnlikeBatch(
             f"{batch} is {_told(found)}; the captured loop was made for {_told(wanted)}",
             why=f"{_difference(found, wanted)}All batches of a captured loop look alike, but for a "
             "smaller last one where the length is known.",
@@ -206,6 +222,39 @@ def kinds_of(loader: DataLoader, rest: int) -> tuple[ItemKind, ...]:
     return tuple([_kind(reader.read(Job(key=key)), loader) for key in keys])
 
 
+def may_differ(loader: DataLoader) -> bool:
+    """Whether batches may be of other sizes than the first, but for a last one that is known."""
+    if is_queued(loader):
+        return False
+    own = loader.collate_fn not in (default_collate, default_convert)
+    if loader.streams:
+        unknown = known_length(loader) is None and not loader.drop_last
+        return own or unknown or loader.batch_size is None
+    return own or type(loader.batch_sampler) is not BatchSampler
+
+
+def first_kinds(loader: DataLoader) -> tuple[ItemKind, ...]:
+    """Those of the first batches."""
+    reader = Reader(loader.recipe())
+    reader.begin(0)
+    if loader.streams:
+        batches = iter(lambda: reader.read(Job()), ENDED)
+        return tuple([_kind(batch, loader) for batch in itertools.islice(batches, _MET)])
+    sampler = stateful(loader)
+    state = None if sampler is None else sampler.state_dict()
+    keys = list(itertools.islice(keys_of(loader, Generator(0)), _MET))
+    if sampler is not None:
+        sampler.load_state_dict(state)
+    return tuple([_kind(reader.read(Job(key=key)), loader) for key in keys])
+
+
+_MET = 3  # batches that tell which axes differ
+
+
+class UnlikeBatch(DatasetError):
+    """The next batch is of another kind than those that a captured loop was made for."""
+
+
 class NothingGiven(DatasetError):
     """There is no batch where there must be one."""
 
@@ -244,8 +293,10 @@ def _difference(found: ItemKind, wanted: ItemKind) -> str:
     if found.structure != wanted.structure or len(found.types) < 2:
         return ""
     pairs = enumerate(zip(found.types, wanted.types, strict=True))
-    at, (got, made_for) = next((at, pair) for at, pair in pairs if pair[0] is not pair[1])
-    return f"Field {at} is {got} and not {made_for}. "
+    for at, (got, made_for) in pairs:
+        if got is not made_for:
+            return f"Field {at} is {got} and not {made_for}. "
+    return ""
 
 
 def _told(kind: ItemKind) -> str:

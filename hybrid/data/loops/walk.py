@@ -163,6 +163,10 @@ class Stretch:
         self.own = None if self.own is None else self.own + 1
         return batch
 
+    def give_back(self, batch: Any) -> None:
+        self.walk.begun().give_back(batch)
+        self.own = None if self.own is None else self.own - 1
+
     def leave(self) -> None:
         self.walk.look()
 
@@ -212,6 +216,9 @@ class WalkSupply(LoaderSupply):
                 fix=f"give the loader drop_last=True, or {OUTSIDE}",
             )
         return kinds_of(self.loader, rest)[1:]
+
+    def met(self) -> tuple[ItemKind, ...]:
+        return ()
 
     def eagerly(self) -> Iterator[Any]:
         return self.walk

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.core.types import TensorType
+from hybrid.core.open_ints import size_of
+from hybrid.core.sizes import Size
+from hybrid.core.types import TensorType, float64
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ir import op
+from hybrid.ir.interpreter import current
 from hybrid.ops.axes.reduction import reduce_mean, reduce_sum
 from hybrid.ops.elementwise.powers import rsqrt, square
 from hybrid.ops.layers.normalization import (
@@ -265,6 +268,17 @@ def _updated(name: str, label: str, cell: Any, new: Any, momentum: float) -> Non
     cell.assign(converted(stop_gradient((1 - momentum) * cell + momentum * new), cell.dtype))
 
 
+def _unbiased(variance: Any, count: int) -> Any:
+    """The variance of ``count`` numbers as that of what they were drawn from."""
+    factor: Any
+    if type(size_of(count)) is Size and not variance.dtype.is_stored:  # for the run to compute
+        factor = current().lift(count, float64) / current().lift(count - 1, float64)
+        factor = converted(factor, variance.dtype)
+    else:
+        factor = count / (count - 1)
+    return variance * factor
+
+
 def _require_momentum(name: str, momentum: Any) -> None:
     if getattr(momentum, "shape", None) == ():  # a tensor, whose value a plan may not know
         return
@@ -323,7 +337,7 @@ def batch_norm(
     if running_mean is not None:
         _updated("batch_norm", "running_mean", running_mean, mean, momentum)
     if running_var is not None:
-        unbiased = variance * (count / (count - 1))
+        unbiased = _unbiased(variance, count)
         _updated("batch_norm", "running_var", running_var, unbiased, momentum)
     return found
 
@@ -363,6 +377,6 @@ def instance_norm(
             _updated("instance_norm", "running_mean", running_mean, new, momentum)
         if running_var is not None:
             squares = reduce_mean(square(fixed - mean), axis=(0, 2), keepdims=False)
-            new = squares * (size / (size - 1))
+            new = _unbiased(squares, size)
             _updated("instance_norm", "running_var", running_var, new, momentum)
     return with_channels(reshaped(plain_rows(normal_rows, rows, eps), x.shape), weight, bias)

@@ -218,7 +218,9 @@ def _sequence(obj: Any, kinds: tuple[type, ...]) -> Sequence[Any]:
 def broadcast(x: TensorType, *, shape: Shape) -> TensorType:
     """``x`` repeated along new leading axes and along axes of size 1."""
     lead = len(shape) - x.rank
-    if lead < 0 or any(n not in (1, m) for n, m in zip(x.shape, shape[lead:], strict=True)):
+    # Whether an open size is 1 is asked only of those that are not the size asked for.
+    sizes = zip(x.shape, shape[lead:], strict=True) if lead >= 0 else ()
+    if lead < 0 or any(n not in (m, 1) for n, m in sizes if type(n) is not int or n != 1):
         raise ShapeError(
             f"broadcast_to cannot turn {x} into shape {list(shape)}",
             why="Aligned at the last axis, each size must be 1 or the size asked for.",

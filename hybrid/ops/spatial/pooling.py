@@ -100,9 +100,13 @@ def _require_places(name: str, x: TensorType, size: Shape, geometry: Any) -> Non
         if geometry["adaptive"]:
             empty = n == 0 < count
         else:
-            start = np.arange(count, dtype=np.int64) * s - p
-            first = np.where(start < 0, start + -(start // d) * d, start)
-            empty = bool((first > np.minimum(start + (k - 1) * d, n - 1)).any())
+            # Those that begin in the padding, and the last: others have the place they begin at.
+            start, last = -p, (count - 1) * s - p
+            empty = count > 0 and last > n - 1
+            while start < 0 and start <= last:
+                first = start % d
+                empty = empty or first > start + (k - 1) * d or first > n - 1
+                start = start + s
         if empty:
             raise ShapeError(
                 f"{name} cannot take {x}",

@@ -50,7 +50,7 @@ def require_spatial(name: str, label: str, type: TensorType, rank: int) -> None:
             why=f"It must have {rank + 2} dimensions: [N, C] and {rank} more.",
             fix="change its shape with reshape or expand_dims",
         )
-    if max(type.shape[2:]) > LARGEST:
+    if any(n > LARGEST for n in type.shape[2:]):
         raise ShapeError(
             f"{name} cannot take {type} as {label}",
             why=f"A spatial axis has at most {LARGEST} elements.",

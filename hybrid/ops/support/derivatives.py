@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from hybrid.core.open_ints import size_of
+from hybrid.core.sizes import Size
 from hybrid.core.types import Shape
 from hybrid.ir import Op, get_op
 
@@ -15,21 +17,35 @@ from hybrid.ir import Op, get_op
 def unbroadcast(ct: Any, operand: Any) -> Any:
     """``ct`` summed over the axes along which ``operand`` (a tensor or type) was repeated."""
     have, want = ct.shape, operand.shape
-    if have == want:
-        return ct
     lead = len(have) - len(want)
-    axes = (*range(lead), *(lead + i for i, n in enumerate(want) if n == 1 != have[lead + i]))
+    if _same(have, want):
+        return ct
+    axes = (*range(lead), *(lead + i for i, n in enumerate(want) if n != have[lead + i]))
+    if not axes:  # sizes that are open, and equal here
+        return reshaped(ct, want)
     return reshaped(get_op("sum")(ct, axis=axes, keepdims=False), want)
 
 
 def reshaped(x: Any, to: Shape) -> Any:
     """``x`` itself when it has the shape."""
-    return x if x.shape == to else get_op("reshape")(x, shape=to)
+    return x if _same(x.shape, to) else get_op("reshape")(x, shape=to)
+
+
+def _same(a: Shape, b: Shape) -> bool:
+    """Whether they are known to be equal; of open sizes nothing is asked."""
+    return len(a) == len(b) and all(map(_is_same, a, b))
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    a, b = size_of(a), size_of(b)
+    if type(a) is Size or type(b) is Size:
+        return type(a) is type(b) and a.terms == b.terms
+    return a == b
 
 
 def widened(x: Any, to: Shape) -> Any:
     """``x`` broadcast to the shape; ``x`` itself when it has it."""
-    return x if x.shape == to else get_op("broadcast_to")(x, shape=to)
+    return x if _same(x.shape, to) else get_op("broadcast_to")(x, shape=to)
 
 
 def onto_zeros(ct: Any) -> Any:

@@ -135,7 +135,10 @@ def broadcast_shapes(name: str, *types: TensorType) -> Shape:
     shape = [1] * rank
     for t in types:
         for i, n in enumerate(t.shape, rank - t.rank):
-            if n == 1 or n == shape[i]:
+            if type(shape[i]) is int and shape[i] == 1:  # whatever n is, which may be open
+                shape[i] = n
+                continue
+            if n == shape[i] or n == 1:
                 continue
             if shape[i] != 1:
                 raise ShapeError(

@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hybrid import ops
-from hybrid.convert.runtime import Site
+from hybrid.convert.runtime import Site, hyb__
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import CaptureError
 from hybrid.ir import Graph
-from hybrid.ir.interpreter import interpreting
+from hybrid.ir.interpreter import current, interpreting
 from hybrid.number import Number
 from hybrid.ops.flow.control import COUNT, for_, while_
 from hybrid.ops.index.pick import pick
@@ -23,7 +23,7 @@ from hybrid.staging.loops.loop import StagedLoop
 from hybrid.staging.nodes.stop_branch import Unstopped
 from hybrid.staging.sessions.session import ONE_BY_ONE, unrolled
 from hybrid.staging.values.feed import Feed, even_length, finish, stream_of
-from hybrid.staging.values.walks import feed_of
+from hybrid.staging.values.walks import Supplied, feed_of
 from hybrid.trace.alias.row_limits import names_of
 from hybrid.trace.places.frames import roots_of
 from hybrid.trace.regions.branch import Continued
@@ -37,6 +37,8 @@ def staged_for(site: Site, iterable: Any) -> Any:
     feed = feed_of(iterable)
     if feed is None or site.yields:
         return Unrolled(site, iter(iterable)) if site.stops and not site.yields else None
+    if isinstance(feed, Supplied) and feed.supply.kinds_met and not (site.stops or current().opens):
+        feed.vary()
     return StagedFor(site, feed)
 
 
@@ -179,7 +181,7 @@ class StagedFor(StagedLoop):
         self.length = even_length(feed)  # of the items that one body may do for
         self.start = 0  # the first index in the node
         self.state = self.begin
-        self.unrolled: Unrolled | None = None
+        self.unrolled: Any = None  # the session of what this one does not do, if there is one
         self.item: Any = None
         self.why = ""
         self.go: Tensor | None = None  # whether there is a first iteration in the node
@@ -197,7 +199,7 @@ class StagedFor(StagedLoop):
                 self.abandon()
                 raise
             going = self._unroll(str(error))
-        return going or self._over(found)
+        return going or self._go_on_open() or self._over(found)
 
     # States ----------------------------------------------------------------------------------
 
@@ -383,6 +385,13 @@ class StagedFor(StagedLoop):
         if not self.loads:  # what the node has left
             self.load(self.snapshot(found))
         return going
+
+    def _go_on_open(self) -> bool:
+        """Trace the items behind the first one of another kind, whose axes are open."""
+        if not (isinstance(self.feed, Supplied) and self.feed.varies):
+            return False
+        self.unrolled = hyb__.StagedRest(self.site, self.feed.rest())
+        return self._unrolled_again(self.held)
 
     def _over(self, found: Mapping[str, Any]) -> bool:
         """The loop is left: so are the passes that it was about."""

@@ -17,7 +17,7 @@ from hybrid.core.own_names import PREFIX
 from hybrid.core.tree import flatten
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError
-from hybrid.ir import Op, Value
+from hybrid.ir import Graph, Op, Value
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
 from hybrid.staging.loops.alias_state import LoopTies, let_stay
@@ -406,7 +406,7 @@ class StagedLoop(Staged):
             if not region.cells[key].written and region.cells[key].initial in used
         }
         params, results = heads
-        graph = region.close(
+        graph = self.closed(
             [
                 *params,
                 *[t.content for t in counter[1:2]],
@@ -466,6 +466,10 @@ class StagedLoop(Staged):
             {n: extended[id(self.appended_rows[n])] for n in self.growing if isinstance(n, str)}
         )
         self.finals = names
+
+    def closed(self, params: Sequence[Value], results: Sequence[Value]) -> Graph:
+        """The body, which has been traced."""
+        return self.path.region.close(params, results)
 
     def _after(self, carry: Carry, results: Iterator[Tensor], trips: Tensor) -> Any:
         value = carry.after(results)

@@ -14,6 +14,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 import threading
 from collections.abc import Callable, Sequence
@@ -54,14 +55,46 @@ class Supplied(StagedIterable):
         self.length: Any = supply.length
         self.ends_itself = supply.length is None
         if self.ends_itself:
-            self.length = Number("int", number_tensor(ENDLESS, "int"), ENDLESS, ENDLESS)
+            self.length = _endless()
         current().count_on("what a loader gives", supply.fact)
         self._passes = _Passes(supply)
+        self._any_kind = False
         self._at = author_location()
         self._number = self._with_cells(self._passes.begin, (), (TYPES["int"],), True)[0]
 
     def feed(self) -> Supplied:
         return self
+
+    def vary(self) -> None:
+        """End before the first item of another kind: ``rest`` has those from there on."""
+        self.ends_itself = self._passes.varies = True
+        self.length = _endless()
+
+    @property
+    def varies(self) -> bool:
+        return self._passes.varies
+
+    def rest(self) -> Supplied:
+        """The items that are left of the pass, of any kind."""
+        found = copy.copy(self)
+        found._any_kind = True
+        return found
+
+    def open_row(self, types: tuple[TensorType, ...]) -> list[Tensor]:
+        """The leaves of the item that was asked for, whose types are open."""
+        return self._stage(self._passes.held, (self._number,), types)
+
+    def asks_row(self, call: Any) -> bool:
+        """Whether a function that a plan calls gives the item that was asked for."""
+        return isinstance(call, PassCall) and call.do == self._passes.held
+
+    def held_of(self, number: Any) -> Sequence[Any]:
+        """The arrays of the item that a pass has been asked for."""
+        return self._passes.held(number)
+
+    def refusal(self, number: Any) -> Exception:
+        """What is wrong with that item, which no body of the loop is for."""
+        return self._passes.refusal(number)
 
     def row(self, index: int | Number) -> Any:
         """The next item, which must be the one at ``index``."""
@@ -79,7 +112,8 @@ class Supplied(StagedIterable):
         """Ask for the next item, unless the loop is ``stopped``: whether there is one, for row."""
         flag = stopped if isinstance(stopped, Tensor) else ops.full((), stopped, dtype=FLAG.dtype)
         operands = (self._number, flag)
-        return self._with_cells(self._passes.advance, operands, (FLAG,), self.supply.draws)[0]
+        do = self._passes.advance_any if self._any_kind else self._passes.advance
+        return self._with_cells(do, operands, (FLAG,), self.supply.draws)[0]
 
     def finish(self, stopped: Tensor | bool) -> None:
         """The loop is over; ``stopped``: before it had asked for an item that there is not."""
@@ -112,6 +146,10 @@ class Supplied(StagedIterable):
 ENDLESS = 2**62  # items: more than there will be
 
 
+def _endless() -> Number:
+    return Number("int", number_tensor(ENDLESS, "int"), ENDLESS, ENDLESS)
+
+
 @dataclass(frozen=True, slots=True)
 class PassCall(OwnCall):
     """The py_call that runs ``do`` for a pass."""
@@ -141,7 +179,10 @@ class PassCall(OwnCall):
         what so many cells hold, which the arguments after that are.
         """
         supply = self.passes.supply
-        if self.do == self.passes.advance:  # it knows no queue, but is interrupted as others are
+        if self.do in (
+            self.passes.advance,
+            self.passes.advance_any,
+        ):  # it knows no queue, but is interrupted as others are
             return 0
         asks = self.do in (self.passes.following, self.passes.last)
         return len(supply.cells) * supply.draws if asks else None
@@ -164,6 +205,7 @@ class _Pass:
     thread: int
     left: list[Any]  # in the cells, when it was asked last
     held: list[Any] | None = None  # the arrays of an item that it was asked for ahead
+    item: Any = None  # that item
 
 
 class _Passes:
@@ -173,6 +215,7 @@ class _Passes:
         self.supply = supply
         self.under_way: dict[int, _Pass] = {}
         self.numbers = itertools.count(1)
+        self.varies = False  # whether an item of another kind ends the loop, for another one
 
     def begin(self, *states: Any) -> Sequence[Any]:
         """Begin one: its number, and the new states."""
@@ -200,12 +243,39 @@ class _Passes:
 
     def _arrays(self, of_run: _Pass, item: Any, kind: ItemKind) -> list[Any]:
         """Those of an item, which must be of this kind."""
-        leaves, structure = flatten(item)
-        tensors = all([isinstance(leaf, Tensor) for leaf in leaves])
-        found = ItemKind(structure, tuple([leaf.type for leaf in leaves])) if tensors else None
+        leaves, found = _kind(item)
         if found != kind:
-            raise self.supply.refuse_kind(of_run.items.given - 1, found, kind)
+            raise self._refused(of_run, item, found, kind)
         return [*map(array_of, leaves)]
+
+    def _refused(
+        self, of_run: _Pass, item: Any, found: ItemKind | None, kind: ItemKind | None = None
+    ) -> Exception:
+        wanted = kind or self.supply.kinds[0]
+        error = self.supply.refuse_kind(of_run.items.given - 1, found, wanted)
+        if found is not None:  # who goes over the items in other ways can go on with this one
+            of_run.items.give_back(item)
+            leave_last(error, _States(self.supply.cells, (), of_run.left).put)
+        return error
+
+    def refusal(self, number: Any) -> Exception:
+        """What is wrong with the item that was asked for."""
+        of_run = self.under_way[int(number)]
+        return self._refused(of_run, of_run.item, _kind(of_run.item)[1])
+
+    def advance_any(self, number: Any, stopped: Any, *states: Any) -> Sequence[Any]:
+        """Ask for an item of any kind, and keep it; whether there is one."""
+        of_run = self.under_way[int(number)]
+        of_run.held = None
+        if stopped:
+            return [np.bool_(False), *states]
+        item = of_run.item = self._asked(of_run, states)
+        if item is not _NONE:
+            leaves, found = _kind(item)
+            if found is None or found.structure != self.supply.kinds[0].structure:
+                raise self._refused(of_run, item, found)
+            of_run.held = [*map(array_of, leaves)]
+        return [np.bool_(item is not _NONE), *(of_run.left if states else ())]
 
     def advance(self, number: Any, stopped: Any, *states: Any) -> Sequence[Any]:
         """Ask for an item, and keep it; whether there is one."""
@@ -214,6 +284,9 @@ class _Passes:
         if stopped:
             return [np.bool_(False), *states]
         item = self._asked(of_run, states)
+        if item is not _NONE and self.varies and _kind(item)[1] != self.supply.kinds[0]:
+            of_run.items.give_back(item)
+            item = _NONE
         if item is not _NONE:
             of_run.held = self._arrays(of_run, item, self.supply.kinds[0])
         return [np.bool_(item is not _NONE), *(of_run.left if states else ())]
@@ -230,7 +303,10 @@ class _Passes:
         if stopped:
             of_run.items.leave()
             return states
-        if self._asked(of_run, states) is not _NONE:
+        item = self._asked(of_run, states)
+        if item is not _NONE and self.varies:
+            raise self._refused(of_run, item, _kind(item)[1])
+        if item is not _NONE:
             given = of_run.items.given
             of_run.items.leave()
             if self.supply.length is None or given > self.supply.length:
@@ -252,6 +328,14 @@ class _Passes:
 _NONE: Any = object()
 
 
+def _kind(item: Any) -> tuple[list[Any], ItemKind | None]:
+    """The leaves of an item, and its kind; None if some leaf is no tensor."""
+    leaves, structure = flatten(item)
+    if not all([isinstance(leaf, Tensor) for leaf in leaves]):
+        return leaves, None
+    return leaves, ItemKind(structure, tuple([leaf.type for leaf in leaves]))
+
+
 class _States:
     """Lets cells hold what they do in the run, for Python code that the run calls.
 
@@ -271,9 +355,9 @@ class _States:
         if self.cells:
             self.left[:] = [array_of(cell).copy() for cell in self.cells]
         if error is not None:
-            leave_last(error, self._put)
+            leave_last(error, self.put)
 
-    def _put(self) -> None:
+    def put(self) -> None:
         for cell, value in zip(self.cells, self.left, strict=False):
             cell.assign(from_numpy(value, copy=True))
 

@@ -139,7 +139,7 @@ def _captured(
                 writes.end()
             writes.require_repeatable(tracer.builder.name, at)
             if axes is not None:
-                require_apart(tracer, originals, axes)
+                require_apart(tracer, originals, axes, guards.outside)
             captured = _CaptureBuilder(writes, leaves, known).run(result)
             captured.open_axes = axes
         except BaseException as error:

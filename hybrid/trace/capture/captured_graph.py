@@ -210,22 +210,29 @@ class Gradient:
 
 @dataclass(frozen=True, slots=True)
 class OpenAxes:
-    """The axes of arguments that have symbols, and the types of the arguments."""
+    """The axes of arguments that have symbols, and the types of all tensors among the arguments."""
 
     sizes: OpenSizes
     places: tuple[tuple[int, int], ...]  # of each symbol: an argument leaf, and an axis of it
     types: dict[int, TensorType]  # of the leaves that have such axes
+    closed: dict[int, TensorType]  # of the others
 
     def values(self, leaves: Sequence[Any]) -> tuple[int, ...] | None:
         """The sizes at a call of ``leaves``; None where the graph is not for these."""
         values = tuple([leaves[i].type.shape[axis] for i, axis in self.places])
         if not self.sizes.holds(values):
             return None
-        same = all(
+        same = all(leaves[i].type is type_ for i, type_ in self.closed.items()) and all(
             self.sizes.bound(type_.shape, values) == leaves[i].type.shape
             for i, type_ in self.types.items()
         )
         return values if same else None
+
+    def fits(self, tensor: Tensor, type_: TensorType, leaves: Sequence[Any]) -> bool:
+        """Whether ``tensor`` has the open ``type_``, as it is at a call of ``leaves``."""
+        values = [leaves[i].type.shape[axis] for i, axis in self.places]
+        bound = self.sizes.bound(type_.shape, values)
+        return tensor.type.dtype is type_.dtype and tensor.type.shape == bound
 
 
 @dataclass(slots=True)
@@ -263,6 +270,7 @@ class Capture:
     notes: list[tuple[Location | None, str]] = field(default_factory=list)
     plans: Plans | None = None  # that run the graph, where they are known
     open_axes: OpenAxes | None = None  # of the arguments, where the graph is one for many sizes
+    filed: str = ""  # of an open one: in a file, or loaded from there, or why not
     recaptured: tuple[str, ...] = ()  # the reasons to capture again that have led to this one
 
     @property

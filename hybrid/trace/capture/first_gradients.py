@@ -48,7 +48,7 @@ def adding(capture: Capture, leaves: Sequence[Any]) -> Capture | None:
     there: dict[Value, Address] = {}
     for address, mark in found.places:
         now = address.read(leaves)
-        if now is not None and (not isinstance(now, Tensor) or now.type is not mark.type):
+        if now is not None and not (isinstance(now, Tensor) and _fits(now, mark, capture, leaves)):
             return None
         if now is not None:
             there[mark] = address
@@ -72,6 +72,14 @@ def adding(capture: Capture, leaves: Sequence[Any]) -> Capture | None:
         return made if made.guards.compiled(made)(leaves) else None
     except AttributeError:  # a place that was read is gone
         return None
+
+
+def _fits(now: Tensor, mark: Value, capture: Capture, leaves: Sequence[Any]) -> bool:
+    """Whether ``now`` can be added to: it has the type of ``mark``, at the sizes of this call."""
+    if mark.type.is_open:
+        assert capture.open_axes is not None
+        return capture.open_axes.fits(now, mark.type, leaves)
+    return now.type is mark.type
 
 
 def _with(graph: Graph, olds: Mapping[Value, Value], marks: Collection[Value]) -> Graph:

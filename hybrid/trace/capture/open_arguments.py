@@ -7,13 +7,14 @@ then there is no capture for all sizes.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from hybrid.core.sizes import OpenSizes, Size
 from hybrid.core.types import TensorType
-from hybrid.eager.tensor import Tensor, make_tensor
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError
+from hybrid.ir.record import Leaf
 from hybrid.trace.capture.captured_graph import OpenAxes
 from hybrid.trace.regions.tracer import Tracer
 
@@ -34,27 +35,63 @@ def open_axes(leaves: Sequence[Any], opened: Mapping[tuple[int, int], int]) -> O
     types: dict[int, TensorType] = {
         i: leaves[i].type.with_shape(tuple(shape)) for i, shape in shapes.items()
     }
-    return OpenAxes(sizes, tuple(places), types)
+    closed = {
+        i: leaf.type for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and i not in types
+    }
+    return OpenAxes(sizes, tuple(places), types, closed)
 
 
 def stand_ins(leaves: Sequence[Any], axes: OpenAxes) -> list[Any]:
     """``leaves`` with a tensor of its open type for each that has one."""
     made: dict[int, Tensor] = {}
-    found = []
-    for i, leaf in enumerate(leaves):
-        if i in axes.types:
-            if id(leaf) not in made:
-                made[id(leaf)] = make_tensor(axes.types[i], leaf.content)
-                made[id(leaf)].record = leaf.record
-            leaf = made[id(leaf)]
-        found.append(leaf)
+    variables: dict[int, Leaf] = {}
+    given = {id(leaf) for leaf in leaves}
+    for i, type_ in axes.types.items():
+        leaf = leaves[i]
+        if id(leaf) not in made:
+            made[id(leaf)] = _stand_in(leaf, type_, variables)
+    for i, type_ in axes.types.items():
+        own, variable = getattr(leaves[i], "leaf", None), getattr(made[id(leaves[i])], "leaf", None)
+        if own is None or own.grad is None or variable.grad is not None:
+            continue
+        if id(own.grad) not in made and id(own.grad) not in given:
+            made[id(own.grad)] = _stand_in(own.grad, type_, variables)
+        variable.grad = made.get(id(own.grad), own.grad)
+    return [made[id(leaf)] if i in axes.types else leaf for i, leaf in enumerate(leaves)]
+
+
+def _stand_in(tensor: Tensor, type_: TensorType, variables: dict[int, Leaf]) -> Tensor:
+    """A tensor of ``type_`` like ``tensor``; ``variables``: what stands for its kind, by id."""
+    made = object.__new__(type(tensor))
+    made.type, made.content, made.record = type_, tensor.content, tensor.record
+    if isinstance(tensor.record, Leaf):
+        made.record = _variable(tensor.record, type_, variables)
+    if getattr(tensor, "leaf", None) is not None:
+        made.leaf = _variable(tensor.leaf, type_, variables)
+    return made
+
+
+def _variable(own: Leaf, type_: TensorType, variables: dict[int, Leaf]) -> Leaf:
+    found = variables.get(id(own))
+    if found is None:
+        found = variables[id(own)] = Leaf(type_)
+        found.sequence = own.sequence  # as old as the one it stands for
     return found
 
 
-def require_apart(tracer: Tracer, leaves: Sequence[Any], axes: OpenAxes) -> None:
-    """Raise where the function has met an argument that a stand-in was handed in for."""
+def require_apart(
+    tracer: Tracer, leaves: Sequence[Any], axes: OpenAxes, outside: Collection[int]
+) -> None:
+    """Raise where the function can meet an argument that a stand-in was handed in for.
+
+    ``outside`` are the ids of tensors that it reads from outside.
+    """
+    met = tracer.cells.keys() | tracer.attribute_sources.keys() | outside
+    places = {owner for owner, _ in tracer.places}
     for i in axes.types:
-        if id(leaves[i]) in tracer.cells:
+        own = getattr(leaves[i], "leaf", None)
+        grad = None if own is None else own.grad
+        if id(leaves[i]) in met or id(own) in places or (grad is not None and id(grad) in met):
             raise CaptureError(
                 f"an argument of {tracer.builder.name} is also read from outside",
                 why="Its sizes are there those of one call.",

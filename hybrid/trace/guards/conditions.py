@@ -335,6 +335,9 @@ class Guards:
             now = address.text(functools.partial(_named, names))
             if original is None:
                 terms.append(f"{now} is None")
+            elif original.type.is_open:
+                names[f"fits{i}"], names[f"place_type{i}"] = capture.open_axes.fits, original.type
+                terms.append(f"({now} is not None and fits{i}({now}, place_type{i}, leaves))")
             else:
                 names[f"place_type{i}"] = original.type
                 terms.append(f"({now} is not None and {now}.type is place_type{i})")

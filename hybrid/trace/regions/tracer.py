@@ -109,7 +109,8 @@ class Tracer:
     turning: Turning | None = None  # of a whole capture: the arguments that it turns
     convert: Callable[[Any, bool], Any] | None = None  # from the author's functions to staged ones
     general: bool = False  # whether Python numbers among the arguments are traced
-    opens: bool = False  # whether arguments have axes of which only the run knows the size
+    # Whether arguments have axes of which only the run knows the size.
+    opens: bool = field(default_factory=lambda: getattr(current(), "opens", False))
     unrolls: bool = False  # whether loops over Python ranges are traced iteration by iteration
     journal: Journal = field(default_factory=Journal)  # what the code of the capture writes
     built: dict[int, Any] = field(default_factory=dict)  # modules made meanwhile, by their ids

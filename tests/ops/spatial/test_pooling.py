@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import hybrid as hy
+from hybrid.core.types import float32, tensor_type
 from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from hybrid.ir import get_op
 from hybrid.nn import functional
 
 RANDOM = np.random.default_rng(12)
@@ -385,3 +387,20 @@ def test_pools_beside_a_thin_axis_have_the_bits_of_planes(dtype, width, threads)
         assert np.array_equal(np.moveaxis(got, -1, 2).reshape(want.shape), want, equal_nan=True)
     finally:
         hy.set_num_threads(before)
+
+
+def test_which_windows_have_no_element():
+    max_pool = get_op("max_pool")
+    choices = itertools.product(range(6), range(5), (1, 2, 3), (1, 2, 3), range(5), (1, 2, 3))
+    for n, count, k, s, p, d in choices:
+        starts = [j * s - p for j in range(count)]
+        empty = any(not any(0 <= start + i * d < n for i in range(k)) for start in starts)
+        one = {"kernel": (k,), "stride": (s,), "padding": (p,), "dilation": (d,)}
+        attrs = max_pool.attributes({**one, "adaptive": False, "size": (count,)})
+        types = (tensor_type(float32, (1, 1, n)),)
+        if empty:
+            with pytest.raises(ShapeError, match="has no element"):
+                max_pool.infer(types, attrs)
+        else:
+            [found] = max_pool.infer(types, attrs)
+            assert found.shape == (1, 1, count)
