@@ -57,8 +57,6 @@ class LoaderSupply:
             before = [cell.detach() for cell in self.cells]
             try:
                 self.kinds = (ItemKind(None, ()),) if self.length == 0 else self.kinds_of(rest)
-                if self.length != 0 and self.kinds:
-                    self.kinds_met = self.met()
                 if not self.kinds:
                     self.length, self.even, self.kinds = 0, 0, (ItemKind(None, ()),)
             except CaptureError:
@@ -94,15 +92,17 @@ class LoaderSupply:
     def kinds_of(self, rest: int) -> tuple[ItemKind, ...]:
         """None of a stream that gives nothing, and may do so."""
         try:
-            return kinds_of(self.loader, rest)
+            kinds, met = kinds_of(self.loader, rest, _MET if self.varies() else 1)
         except NothingGiven:
             if self.length is not None:
                 raise
             return ()
+        self.kinds_met = met if self.varies() else ()
+        return kinds
 
-    def met(self) -> tuple[ItemKind, ...]:
-        """The kinds of the first batches, where they may be unlike each other."""
-        return first_kinds(self.loader) if may_differ(self.loader) else ()
+    def varies(self) -> bool:
+        """Whether a loop may meet batches that are unlike the first one."""
+        return may_differ(self.loader)
 
     def _begun(self) -> None:
         with suppress(Exception), self.waiting():
@@ -201,25 +201,30 @@ def rest_of(loader: DataLoader) -> int:
     return len(batches.sampler) % batches.batch_size
 
 
-def kinds_of(loader: DataLoader, rest: int) -> tuple[ItemKind, ...]:
-    """Of the batches, and of the last one where that is smaller."""
+Kinds = tuple[ItemKind, ...]
+
+
+def kinds_of(loader: DataLoader, rest: int, most: int = 1) -> tuple[Kinds, Kinds]:
+    """Those of the batches, and of the last one where that is smaller; of the first ``most``."""
     reader = Reader(loader.recipe())
     reader.begin(0)
     if loader.streams:
-        batch = reader.read(Job())
-        if batch is ENDED:
+        batches = itertools.islice(iter(lambda: reader.read(Job()), ENDED), most)
+        met = tuple([_kind(batch, loader) for batch in batches])
+        if not met:
             raise nothing_given(loader)
-        first = _kind(batch, loader)
-        return (first, _of_size(first, loader.batch_size, rest)) if rest else (first,)
+        return (met[0], _of_size(met[0], loader.batch_size, rest))[: 1 + (rest > 0)], met
     sampler = stateful(loader)
     state = None if sampler is None else sampler.state_dict()
-    key = next(iter(keys_of(loader, Generator(0))), None)
-    if key is None:
+    keys = list(itertools.islice(keys_of(loader, Generator(0)), most))
+    if not keys:
         raise nothing_given(loader)
     if sampler is not None:
         sampler.load_state_dict(state)
-    keys = (key, key[:rest]) if rest else (key,)
-    return tuple([_kind(reader.read(Job(key=key)), loader) for key in keys])
+    met = tuple([_kind(reader.read(Job(key=key)), loader) for key in keys])
+    if not rest:
+        return met[:1], met
+    return (met[0], _kind(reader.read(Job(key=keys[0][:rest])), loader)), met
 
 
 def may_differ(loader: DataLoader) -> bool:
@@ -231,21 +236,6 @@ def may_differ(loader: DataLoader) -> bool:
         unknown = known_length(loader) is None and not loader.drop_last
         return own or unknown or loader.batch_size is None
     return own or type(loader.batch_sampler) is not BatchSampler
-
-
-def first_kinds(loader: DataLoader) -> tuple[ItemKind, ...]:
-    """Those of the first batches."""
-    reader = Reader(loader.recipe())
-    reader.begin(0)
-    if loader.streams:
-        batches = iter(lambda: reader.read(Job()), ENDED)
-        return tuple([_kind(batch, loader) for batch in itertools.islice(batches, _MET)])
-    sampler = stateful(loader)
-    state = None if sampler is None else sampler.state_dict()
-    keys = list(itertools.islice(keys_of(loader, Generator(0)), _MET))
-    if sampler is not None:
-        sampler.load_state_dict(state)
-    return tuple([_kind(reader.read(Job(key=key)), loader) for key in keys])
 
 
 _MET = 3  # batches that tell which axes differ

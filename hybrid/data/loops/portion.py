@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from hybrid.core.loop_io import ItemKind, Supplying
+from hybrid.core.loop_io import Supplying
 from hybrid.data.loops.loader_supply import LoaderSupply, known_length
 from hybrid.data.loops.walk import Walk
 from hybrid.data.passes import Pass
@@ -81,8 +81,8 @@ class _PortionSupply(LoaderSupply):
     def batches(self) -> int | None:
         return known_length(self.loader)
 
-    def met(self) -> tuple[ItemKind, ...]:
-        return ()  # unlike batches end a loop
+    def varies(self) -> bool:
+        return False  # unlike batches end a loop
 
     def begin(self) -> _Part:  # type: ignore[override]
         return _Part(self.walk)

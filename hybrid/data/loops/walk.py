@@ -206,7 +206,7 @@ class WalkSupply(LoaderSupply):
     def kinds_of(self, _rest: int) -> tuple[ItemKind, ...]:
         rest = rest_of(self.loader)
         if not rest:
-            return kinds_of(self.loader, 0)
+            return kinds_of(self.loader, 0)[0]
         if len(self.loader) > 1:
             raise CaptureError(
                 f"a walk over a loader whose last batch has {rest} samples and not "
@@ -215,10 +215,10 @@ class WalkSupply(LoaderSupply):
                 why="The batches of a captured loop over take() have to be of one size.",
                 fix=f"give the loader drop_last=True, or {OUTSIDE}",
             )
-        return kinds_of(self.loader, rest)[1:]
+        return kinds_of(self.loader, rest)[0][1:]
 
-    def met(self) -> tuple[ItemKind, ...]:
-        return ()
+    def varies(self) -> bool:
+        return False
 
     def eagerly(self) -> Iterator[Any]:
         return self.walk

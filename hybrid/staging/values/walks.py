@@ -179,11 +179,8 @@ class PassCall(OwnCall):
         what so many cells hold, which the arguments after that are.
         """
         supply = self.passes.supply
-        if self.do in (
-            self.passes.advance,
-            self.passes.advance_any,
-        ):  # it knows no queue, but is interrupted as others are
-            return 0
+        if self.do in (self.passes.advance, self.passes.advance_any):
+            return 0  # they know no queue, but are interrupted as others are
         asks = self.do in (self.passes.following, self.passes.last)
         return len(supply.cells) * supply.draws if asks else None
 
@@ -284,11 +281,15 @@ class _Passes:
         if stopped:
             return [np.bool_(False), *states]
         item = self._asked(of_run, states)
-        if item is not _NONE and self.varies and _kind(item)[1] != self.supply.kinds[0]:
-            of_run.items.give_back(item)
-            item = _NONE
         if item is not _NONE:
-            of_run.held = self._arrays(of_run, item, self.supply.kinds[0])
+            leaves, found = _kind(item)
+            if found == self.supply.kinds[0]:
+                of_run.held = [*map(array_of, leaves)]
+            elif self.varies:
+                of_run.items.give_back(item)
+                item = _NONE
+            else:
+                raise self._refused(of_run, item, found)
         return [np.bool_(item is not _NONE), *(of_run.left if states else ())]
 
     def held(self, number: Any) -> Sequence[Any]:
