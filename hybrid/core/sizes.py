@@ -126,10 +126,9 @@ class OpenSizes:
 
     def evaluator(self, formulas: Sequence[Any]) -> Callable[..., list[int]]:
         """A function of values of the symbols that gives those of ``formulas``, in their order."""
-        names = [f"s{i}" for i in range(len(self.symbols))]
-        local: dict[Variable, str] = dict(zip(self.symbols, names, strict=True))
+        local = self._names()
         text = ", ".join([_code(formula, local) for formula in formulas])
-        return eval(f"lambda {', '.join(names)}: [{text}]", {})
+        return eval(f"lambda {', '.join(local.values())}: [{text}]", {})
 
     def pinned(self) -> set[SizeSymbol]:
         """The symbols of which the conditions allow the value here alone."""
@@ -142,15 +141,18 @@ class OpenSizes:
     def _next(self) -> int:
         return len(self.symbols) + len(self._quotients)
 
+    def _names(self) -> dict[Variable, str]:
+        """The symbols as parameters of a function, in their order."""
+        return {symbol: f"s{i}" for i, symbol in enumerate(self.symbols)}
+
     def _compiled(self) -> Callable[..., bool]:
         """A function of the values: ranges first, for conditions may divide."""
-        names = [f"s{i}" for i in range(len(self.symbols))]
-        local = dict(zip(self.symbols, names, strict=True))
+        local = self._names()
         terms = [f"{s.low} <= {local[s]} <= {s.high}" for s in self.symbols]
         for size, relation, holds in self.conditions.values():
             sign = relation if holds else _OPPOSITE[relation]
             terms.append(f"{_code(size, local)} {sign} 0")
-        return eval(f"lambda {', '.join(names)}: {' and '.join(terms) or 'True'}", {})
+        return eval(f"lambda {', '.join(local.values())}: {' and '.join(terms) or 'True'}", {})
 
     # What sizes ask ---------------------------------------------------------------------------
 
