@@ -298,7 +298,7 @@ class Hybridized:
         converts = self.options["mode"] != "trace"
         members = _as_they_are
         options: dict[str, Any] = {"numbers": inputs.numbers, "opened": opened}
-        if inputs or not is_straight(self.function, args, kwargs):
+        if inputs or opened or not is_straight(self.function, args, kwargs):
             with phase("import"):  # at the first capture of a process
                 from hybrid.staging.callee import resolving
                 from hybrid.staging.classes import with_converted_members
@@ -522,8 +522,9 @@ def hybridize(function: Any = None, /, **options: Any) -> Any:
 
     An axis that has other sizes in the second call is opened: one capture serves all sizes, each
     of which gets a plan of its own, with the bits of eager code.  What Python code asks of a size
-    is a condition of the capture (``n > 16``); what takes it for a plain number (``range(n)``,
-    ``str(n)``, ``n / 2``) fixes the axis, and the function is captured for each size again.
+    is a condition of the capture (``n > 16``); loops over it are one node, and arithmetic, floats
+    included, is that of each size.  What takes it for a plain number (``str(n)``, ``[0] * n``, a
+    NumPy function) fixes the axis, and the function is captured for each size again.
 
     What a function computes of tensors from outside alone, which it does not write, is computed
     again only when they have been written.

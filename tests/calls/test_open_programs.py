@@ -1,0 +1,44 @@
+"""Programs over sizes are captured once for all sizes, with the bits of eager code at each."""
+
+from __future__ import annotations
+
+import pytest
+
+import hybrid as hy
+from hybrid.ir import parse
+from tests.calls.open_programs import PROGRAMS
+from tests.calls.test_open_families import captures, conditions, families
+from tests.staging.harness import describe
+
+SIZES = (5, 9, 12, 17, 33, 8)
+
+# What has an open capture for each answer that a comparison gives at these sizes.
+FAMILIES = {"parity": 2, "while_halves": 4, "while_index": 5}
+# What no capture is open for, and why.
+FIXED = dict.fromkeys(
+    ("interpolate", "interpolate_to_size", "max_pool"), "tables of places are made of plain numbers"
+)
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_capture_serves_all_sizes(name: str) -> None:
+    function, arguments = PROGRAMS[name]
+    hybridized = hy.hybridize(function)
+    for n in SIZES:
+        given = arguments(n)
+        assert describe(hybridized(*given)) == describe(function(*given)), n
+    assert captures(hybridized) == (0 if name in FIXED else FAMILIES.get(name, 1)), [
+        conditions(hybridized),
+        [(family.fixed, family.refusal) for family in families(hybridized)],
+    ]
+    if name not in FIXED:
+        served = [p for p in hybridized._all_plans() if p.capture.open_axes is not None]
+        assert len(served) == len(SIZES) - 1
+    for family in families(hybridized):
+        for capture, _ in family.captures:
+            text = str(capture.graph)
+            assert str(parse(text)) == text
+
+
+def test_tables_name_programs() -> None:
+    assert {*FAMILIES, *FIXED} <= PROGRAMS.keys()
