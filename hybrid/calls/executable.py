@@ -81,6 +81,7 @@ class Planned:
         self.why = ""  # it was made
         self.filed = ""  # in a file, or loaded from there, or why not
         self.description: tuple[str, ...] = ()
+        self.bound = ""  # the sizes that it is for, where axes are open
         self.numbers = numbers  # argument leaves that are numbers and inputs
         # Places outside that hold numbers which are inputs.
         self.places = tuple([s.address for s in capture.sources if s.is_outer_number])
@@ -304,6 +305,7 @@ class PlanInfo:
     why: str  # it was built rather than another one used
     kept_nbytes: int = 0  # of what is computed ahead and kept from call to call
     filed: str = ""  # in a file, or loaded from one, or why not; see hybrid.cache_plans
+    bound: str = ""  # the sizes that it is for, where axes are open: n = 9 of f32[n,4]
     plan: Plan | None = field(default=None, repr=False, compare=False)
 
     @property
@@ -337,5 +339,6 @@ class PlanInfo:
             *([f"{counted(self.kept_nbytes, 'byte')} kept"] if self.kept_nbytes else []),
             counted(len(self.guards), "guard"),
             counted(self.calls, "call"),
+            *([f"bound to {self.bound}"] if self.bound else []),
         ]
         return f"({', '.join(self.arguments)}): {', '.join(parts)}"

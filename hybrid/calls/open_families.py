@@ -11,15 +11,19 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from hybrid.calls.dynamic_axes import Axis, Declared
 from hybrid.core.dataclass import replace
 from hybrid.core.exceptions import is_interrupt
-from hybrid.core.sizes import HIGHEST, LOWEST
+from hybrid.core.size_conditions import Condition
+from hybrid.core.size_functions import SizeSymbol
+from hybrid.core.sizes import HIGHEST, LOWEST, OpenSizes
 from hybrid.eager.tensor import Tensor
+from hybrid.errors import CaptureError
 from hybrid.ir.bound_graphs import SizeBinding
 from hybrid.trace.capture.captured_graph import Capture
 
-Axis = tuple[int, int]  # of a leaf of the arguments
-Opened = Mapping[Axis, int]  # axes of one number have one symbol
+Opened = Mapping[Axis, Hashable]  # axes of one number, or of one Dim, have one symbol
+_NONE: Mapping[Axis, Declared] = {}
 _REMEMBERED = 16  # calls whose shapes tell which axes change
 _MOST = 8  # open captures of a family: a function that needs more tells sizes apart
 
@@ -27,11 +31,13 @@ _MOST = 8  # open captures of a family: a function that needs more tells sizes a
 class OpenFamily:
     """The open captures of calls whose arguments differ in sizes alone."""
 
-    def __init__(self, leaves: Sequence[Any]) -> None:
+    def __init__(self, leaves: Sequence[Any], declared: Mapping[Axis, Declared] = _NONE) -> None:
+        self.declared = declared  # axes that are open from the first call on
         self.keep = [leaf for leaf in leaves if not isinstance(leaf, Tensor)]  # ids in the key
         self.seen: list[tuple[tuple[int, ...], ...]] = []  # shapes of the tensors of each call
         self.captures: list[tuple[Capture, Callable[..., bool]]] = []
         self.fixed: set[Axis] = set()  # that the function takes for plain numbers
+        self.fixing: dict[Axis, Condition] = {}  # what fixes these
         self.refusal = ""  # why there is no open capture
         self._failure = ""
 
@@ -54,7 +60,11 @@ class OpenFamily:
 
     def opened(self, leaves: Sequence[Any]) -> Opened:
         """The axes that differ from call to call; those that always agree have one number."""
-        found: dict[Axis, int] = {}
+        found: dict[Axis, Hashable] = {
+            place: entry.dim or (entry.label,)
+            for place, entry in self.declared.items()
+            if LOWEST <= leaves[place[0]].type.shape[place[1]] <= HIGHEST
+        }
         numbers: dict[tuple[int, ...], int] = {}
         tensors = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
         for at, i in enumerate(tensors):
@@ -63,7 +73,7 @@ class OpenFamily:
             for axis, size in enumerate(leaves[i].type.shape):
                 history = (size, *[shapes[at][axis] for shapes in self.seen])
                 varies = len(set(history)) > 1 and LOWEST <= size <= HIGHEST
-                if varies and (i, axis) not in self.fixed:
+                if varies and (i, axis) not in self.fixed and (i, axis) not in found:
                     found[i, axis] = numbers.setdefault(history, len(numbers))
         return found
 
@@ -76,6 +86,8 @@ class OpenFamily:
         except Exception as error:
             if is_interrupt(error):
                 raise
+            if self.declared and isinstance(error, CaptureError):
+                raise
             self._failure = (str(error) or type(error).__name__).splitlines()[0]
             return None
         axes = made.open_axes
@@ -83,15 +95,35 @@ class OpenFamily:
             self._failure = "it stores gradients where there were none"
             return None
         pinned = [symbol in axes.sizes.pinned() for symbol in axes.sizes.symbols]
+        for place, symbol in zip(axes.places, axes.sizes.symbols, strict=True):
+            self._require_open(axes.sizes, symbol, opened[place])
         if any(pinned):
             numbers = [
                 opened[place] for place, is_one in zip(axes.places, pinned, strict=True) if is_one
             ]
             self.fixed.update([place for place, number in opened.items() if number in numbers])
+            for condition in axes.sizes.fixing():
+                at = axes.sizes.symbols.index(condition.size.terms[0][0][0])
+                number = opened[axes.places[at]]
+                places = [place for place, other in opened.items() if other == number]
+                self.fixing.update(dict.fromkeys(places, condition))
             rest = {place: number for place, number in opened.items() if place not in self.fixed}
             return self._opening(leaves, rest, trace) if rest else None
         self.captures.append((made, made.guards.compiled(made)))
         return self._bound(leaves)
+
+    def _require_open(self, sizes: OpenSizes, symbol: SizeSymbol, number: Hashable) -> None:
+        """Raise where a declared axis is one that the function takes for a plain number."""
+        labels = [e.label for e in self.declared.values() if number in (e.dim, (e.label,))]
+        fixing = [c for c in sizes.fixing() if c.size.terms[0][0][0] is symbol]
+        if labels and fixing:
+            raise CaptureError(
+                f"{labels[0]} is declared to vary, and the function fixes it: {fixing[0]}",
+                at=fixing[0].at,
+                why="What takes a size for a plain number (str(n), [0] * n, a NumPy function) is "
+                "captured for that size alone.",
+                fix="compute with the size, or with tensors, instead; or do not declare the axis",
+            )
 
     def _bound(self, leaves: Sequence[Any]) -> Capture | None:
         for made, holds in self.captures:

@@ -94,14 +94,12 @@ class OpenSizes:
 
     def pinned(self) -> set[SizeSymbol]:
         """The symbols of which the conditions allow the value here alone."""
-        return {
-            condition.size.terms[0][0][0]
-            for condition in self.conditions.values()
-            if type(condition) is Condition
-            and condition.relation == "=="
-            and condition.holds
-            and _is_shifted_symbol(condition.size)
-        }
+        return {condition.size.terms[0][0][0] for condition in self.fixing()}
+
+    def fixing(self) -> list[Condition]:
+        """The conditions that allow one value of a symbol alone."""
+        found = [c for c in self.conditions.values() if type(c) is Condition]
+        return [c for c in found if c.relation == "==" and c.holds and _is_shifted_symbol(c.size)]
 
     def _next(self) -> int:
         return len(self.symbols) + len(self._calls)

@@ -63,7 +63,7 @@ def capture(
     unrolls: bool = False,
     follows: bool = False,
     numbers: Collection[int] = (),
-    opened: Mapping[tuple[int, int], int] | None = None,
+    opened: Mapping[tuple[int, int], Any] | None = None,
 ) -> Capture:
     """Trace ``function(*args, **kwargs)``, whose leaves are ``leaves``, and return the Capture.
 
@@ -103,7 +103,7 @@ def _captured(
     kwargs: dict[str, Any],
     leaves: Sequence[Any],
     numbers: Collection[int],
-    opened: Mapping[tuple[int, int], int] | None,
+    opened: Mapping[tuple[int, int], Any] | None,
 ) -> Capture:
     """Run the function with traced arguments, put its writes back, and return the Capture."""
     tracer, guards = writes.tracer, writes.guards
