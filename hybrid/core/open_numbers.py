@@ -23,7 +23,7 @@ import numpy as np
 
 from hybrid.core.size_functions import SizeValue
 from hybrid.core.size_values import SizeFloat
-from hybrid.core.sizes import Size, SizeHolder
+from hybrid.core.sizes import Size, SizeHolder, is_at_most
 
 _new = object.__new__
 
@@ -254,6 +254,30 @@ def _binary(function: Callable[..., Any], reflected: bool) -> Callable[..., Any]
     return method
 
 
+def _comparison(function: Callable[..., Any]) -> Callable[..., Any]:
+    plain = _binary(function, False)
+
+    def method(self: OpenInt, other: Any) -> Any:
+        staged = self.size.scope.staged
+        if staged is None or not _is_number(other) or isinstance(other, float):
+            return plain(self, other)
+        a, b = self.size, size_of(other)
+        if is_at_most(a, b - 1):
+            return function(0, 1)
+        if is_at_most(b, a - 1):
+            return function(1, 0)
+        if function in _WITH_EQUAL and is_at_most(*((a, b) if function(0, 1) else (b, a))):
+            return True
+        if function in _WITHOUT_EQUAL and is_at_most(*((b, a) if function(0, 1) else (a, b))):
+            return False
+        return staged(function, self, other)
+
+    return method
+
+
+_WITH_EQUAL, _WITHOUT_EQUAL = (operator.le, operator.ge), (operator.lt, operator.gt)
+
+
 def _bits(name: str, reflected: bool) -> Callable[..., Any]:
     def method(self: OpenInt, other: Any) -> Any:
         if not _is_number(other) or isinstance(other, float):
@@ -272,12 +296,12 @@ for _kind in (OpenInt, OpenFloat):
         for _name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "divmod"):
             _function = divmod if _name == "divmod" else getattr(operator, _name)
             setattr(_kind, f"__{'r' * _reflected}{_name}__", _binary(_function, _reflected))
-    for _name in ("lt", "le", "gt", "ge"):
-        setattr(_kind, f"__{_name}__", _binary(getattr(operator, _name), False))
     for _name in ("neg", "abs"):
         setattr(_kind, f"__{_name}__", _unary(getattr(operator, _name)))
-for _name in ("eq", "ne"):
-    setattr(OpenInt, f"__{_name}__", _binary(getattr(operator, _name), False))
+for _name in ("lt", "le", "gt", "ge"):
+    setattr(OpenFloat, f"__{_name}__", _binary(getattr(operator, _name), False))
+for _name in ("lt", "le", "gt", "ge", "eq", "ne"):
+    setattr(OpenInt, f"__{_name}__", _comparison(getattr(operator, _name)))
 for _name, _sign in (("and", "&"), ("or", "|"), ("xor", "^"), ("lshift", "<<"), ("rshift", ">>")):
     for _reflected in (False, True):
         setattr(OpenInt, f"__{'r' * _reflected}{_name}__", _bits(_sign, _reflected))

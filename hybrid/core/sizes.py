@@ -64,12 +64,14 @@ _OF_NUMPY = {
 class OpenSizes:
     """The symbols of one capture, and the conditions that their values have to meet."""
 
-    __slots__ = ("_calls", "_test", "conditions", "fixed", "symbols")
+    __slots__ = ("_calls", "_test", "conditions", "fixed", "staged", "symbols")
 
     def __init__(self) -> None:
         self.symbols: list[SizeSymbol] = []
         self.conditions: dict[Any, Condition | FloatCondition | Defined] = {}
         self.fixed: list[tuple[Size, int]] = []  # what had to be a plain int, and which
+        # What gives the comparisons of open ints that are no conditions, in the test of a loop.
+        self.staged: Callable[..., Any] | None = None
         self._calls: dict[Any, SizeCall] = {}
         self._test: tuple[int, Callable[..., bool]] | None = None
 

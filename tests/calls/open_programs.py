@@ -694,3 +694,66 @@ def gradient_of_loss(x):
         return (hy.softmax(scores, axis=-1) @ x).sum() / n
 
     return hy.grad(loss)(x)
+
+
+# While ------------------------------------------------------------------------------------------
+
+
+@program(rows)
+def while_with_gradient(x):
+    def loss(x):
+        i, h = 0, hy.zeros(4)
+        while i < x.shape[0]:
+            h = hy.tanh(h + x[i])
+            i += 1
+        return h.sum()
+
+    return hy.grad(loss)(x)
+
+
+@program(rows)
+def while_counts_down(x):
+    left, total = x.shape[0], hy.zeros(4)
+    while left > 0:
+        left -= 1
+        total = hy.tanh(total + x[left])
+    return total, left
+
+
+@program(rows)
+def while_of_two_tests(x):
+    i, total = 0, hy.zeros(4)
+    while i < x.shape[0] and total.sum() < 2:
+        total = total + hy.abs(x[i])
+        i += 1
+    return total, i
+
+
+@program(rows)
+def halves_by_shape(x):
+    while x.shape[0] > 1:
+        half = x.shape[0] // 2
+        x = x[:half] + x[half : 2 * half]
+    return x
+
+
+@program(rows)
+def sizes_in_branches(x):
+    n = x.shape[0]
+    k = n
+    if x.sum() > 0:
+        k = n // 2
+        scale = n / 2
+    else:
+        scale = 1.0
+    return x * scale, k
+
+
+@program(rows)
+def sizes_that_loops_carry(x):
+    n, scale, total = x.shape[0], 1 / x.shape[0], hy.zeros(4)
+    for row in x:
+        total = total + row * scale
+        scale = scale * 0.5
+        n = n + 1
+    return total, n, scale

@@ -13,11 +13,7 @@ from tests.staging.harness import describe
 SIZES = (5, 9, 12, 17, 33, 8)
 
 # What has an open capture for each answer that a comparison gives at these sizes.
-FAMILIES = {"parity": 2, "while_halves": 4, "while_index": 5}
-# What no capture is open for, and why.
-FIXED = dict.fromkeys(
-    ("interpolate", "interpolate_to_size", "max_pool"), "tables of places are made of plain numbers"
-)
+FAMILIES = {"halves_by_shape": 3, "interpolate_to_size": 2, "parity": 2}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
@@ -27,18 +23,18 @@ def test_one_capture_serves_all_sizes(name: str) -> None:
     for n in SIZES:
         given = arguments(n)
         assert describe(hybridized(*given)) == describe(function(*given)), n
-    assert captures(hybridized) == (0 if name in FIXED else FAMILIES.get(name, 1)), [
+    assert captures(hybridized) == FAMILIES.get(name, 1), [
         conditions(hybridized),
         [(family.fixed, family.refusal) for family in families(hybridized)],
     ]
-    if name not in FIXED:
-        served = [p for p in hybridized._all_plans() if p.capture.open_axes is not None]
-        assert len(served) == len(SIZES) - 1
+    served = [p for p in hybridized._all_plans() if p.capture.open_axes is not None]
+    assert len(served) == len(SIZES) - 1
     for family in families(hybridized):
         for capture, _ in family.captures:
             text = str(capture.graph)
-            assert str(parse(text)) == text
+            if "{function=<" not in text:  # what Python is called for has no text
+                assert str(parse(text)) == text
 
 
-def test_tables_name_programs() -> None:
-    assert {*FAMILIES, *FIXED} <= PROGRAMS.keys()
+def test_the_table_names_programs() -> None:
+    assert FAMILIES.keys() <= PROGRAMS.keys()

@@ -49,7 +49,7 @@ REFUSED = {
     )
 }
 # Those for which a size is a plain number.
-FIXED = {"max_pool", "max_pool_places"}  # which windows lie in padding alone is counted
+FIXED: set[str] = set()
 
 OPS = [
     op

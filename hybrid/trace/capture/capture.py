@@ -84,7 +84,6 @@ def capture(
         general=bool(numbers or guards.inputs),
         unrolls=unrolls,
         follows=follows,
-        opens=bool(opened),
         refuses=None if current().batches else refuse_recurring,
         many=current().many,
     )
@@ -109,6 +108,7 @@ def _captured(
     tracer, guards = writes.tracer, writes.guards
     structure = flatten((args, kwargs))[1]
     axes = open_axes(leaves, opened) if opened else None
+    tracer.opens = None if axes is None else axes.sizes
     originals, leaves = leaves, leaves if axes is None else stand_ins(leaves, axes)
     with interpreting(tracer):
         places = {i: number_cell(leaves[i]) for i in numbers}

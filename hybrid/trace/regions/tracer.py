@@ -17,6 +17,7 @@ from hybrid.core.dataclass import dataclass, field
 from hybrid.core.open_numbers import any_open, size_of, sizes_of_ints
 from hybrid.core.size_functions import SizeValue, size_function, value_here
 from hybrid.core.size_values import SizeArray
+from hybrid.core.sizes import OpenSizes
 from hybrid.core.timing import phase
 from hybrid.core.tree import flatten
 from hybrid.core.types import DType, TensorType, bool_, dtype_of, tensor_type
@@ -111,7 +112,7 @@ class Tracer:
     turning: Turning | None = None  # of a whole capture: the arguments that it turns
     convert: Callable[[Any, bool], Any] | None = None  # from the author's functions to staged ones
     general: bool = False  # whether Python numbers among the arguments are traced
-    opens: bool = False  # whether arguments have axes of which only the run knows the size
+    opens: OpenSizes | None = None  # those of arguments that have open axes
     unrolls: bool = False  # whether loops over Python ranges are traced iteration by iteration
     journal: Journal = field(default_factory=Journal)  # what the code of the capture writes
     built: dict[int, Any] = field(default_factory=dict)  # modules made meanwhile, by their ids
