@@ -757,3 +757,19 @@ def sizes_that_loops_carry(x):
         scale = scale * 0.5
         n = n + 1
     return total, n, scale
+
+
+@program(rows)
+def lists_that_loops_fill(x):
+    found = []
+    for row in x:
+        found.append(row[None] * 2)
+    first = [x[0]] + [row + 1 for row in x]
+    return (
+        hy.concat(found),
+        hy.concat(found, dim=1),
+        hy.concat(found, axis=None),
+        hy.stack(first, dim=-1),
+        len(found),
+        found[-1],
+    )

@@ -6,6 +6,7 @@ import pytest
 
 import hybrid as hy
 from hybrid.ir import parse
+from hybrid.passes import run_pipeline
 from tests.calls.open_programs import PROGRAMS
 from tests.calls.test_open_families import captures, conditions, families
 from tests.staging.harness import describe
@@ -31,6 +32,9 @@ def test_one_capture_serves_all_sizes(name: str) -> None:
     assert len(served) == len(SIZES) - 1
     for family in families(hybridized):
         for capture, _ in family.captures:
+            fixed = len(capture.open_axes.sizes.fixed)
+            run_pipeline(capture.graph, check=True)
+            assert len(capture.open_axes.sizes.fixed) == fixed  # no pass takes one for a number
             text = str(capture.graph)
             if "{function=<" not in text:  # what Python is called for has no text
                 assert str(parse(text)) == text

@@ -6,33 +6,43 @@ of that size already.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid import ops
 from hybrid.core.tree import LEAF
 from hybrid.eager.tensor import Tensor
 from hybrid.ops.support.dtypes import identity
+from hybrid.ops.support.keyword_names import with_others_words
 from hybrid.ops.support.operand_checks import normalize_axis
-from hybrid.staging.sessions.overrides import overrides
+from hybrid.staging.sessions.overrides import Override, overrides
 from hybrid.staging.sessions.views import is_varlist, library_argument, look
 from hybrid.trace.values.varlist import Column, VarList
 
 
-@overrides(ops.stack)
-def _stack(arrays: Any, /, axis: Any = 0) -> Any:
-    rows = _rows(arrays, "stack")
-    if rows is None:
+def _joined(join: Callable[..., Any], of_rows: Callable[[Tensor, Any], Any]) -> Override:
+    """The override of ``join``: of a list that is full, what ``of_rows`` makes of its rows."""
+
+    @with_others_words
+    def joined(arrays: Any, /, axis: Any = 0) -> Any:
+        return of_rows(_rows(arrays, join.__name__), axis)
+
+    def override(*args: Any, **kwargs: Any) -> Any:
+        if args and is_varlist(args[0]):
+            return joined(*args, **kwargs)
+        for argument in (*args, *kwargs.values()):
+            library_argument(argument, join.__name__)
         return NotImplemented
+
+    return override
+
+
+def _stacked(rows: Tensor, axis: Any) -> Any:
     axis = normalize_axis("stack", axis, len(rows.shape))
     return ops.moveaxis(rows, 0, axis) if axis else rows
 
 
-@overrides(ops.concat)
-def _concat(arrays: Any, /, axis: Any = 0) -> Any:
-    rows = _rows(arrays, "concat")
-    if rows is None:
-        return NotImplemented
+def _concatenated(rows: Tensor, axis: Any) -> Any:
     if axis is None:
         return ops.reshape(rows, (-1,))
     axis = normalize_axis("concat", axis, len(rows.shape) - 1)
@@ -41,11 +51,8 @@ def _concat(arrays: Any, /, axis: Any = 0) -> Any:
     return ops.reshape(rows, (*shape[:axis], shape[axis] * shape[axis + 1], *shape[axis + 2 :]))
 
 
-def _rows(arrays: Any, name: str) -> Tensor | None:
-    """The items of ``arrays`` along a new first axis; None if each of them is at hand."""
-    if not is_varlist(arrays):
-        library_argument(arrays, name)
-        return None
+def _rows(arrays: Any, name: str) -> Tensor:
+    """The items of ``arrays`` along a new first axis."""
     look(arrays)
     items: Sequence[Any] = list(arrays)
     if not all(_is_row(item) for item in items):
@@ -65,3 +72,7 @@ def _is_row(item: Any) -> bool:
     item.require_readable()
     column = item.columns[0] if item.structure == LEAF else None
     return item.is_full and isinstance(column, Column) and not column.kind
+
+
+overrides(ops.stack)(_joined(ops.stack, _stacked))
+overrides(ops.concat)(_joined(ops.concat, _concatenated))
