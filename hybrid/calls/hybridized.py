@@ -387,9 +387,20 @@ class Hybridized:
 
     @as_before
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
-        """The graph that a call with these arguments is captured into; runs nothing."""
-        leaves, _ = flatten((args, kwargs))
-        return self._trace(args, kwargs, lifted(leaves)).graph
+        """The graph that a call with these arguments is captured into; runs nothing.
+
+        It has symbols for axes that are declared to vary.
+        """
+        leaves, key = self._leaves(args, kwargs)
+        if not self.options["dynamic"]:
+            return self._trace(args, kwargs, leaves).graph
+        call = Call(self.function, args, kwargs, leaves, key)
+        family = OpenFamily(leaves, self._declared(call))
+        opened = family.opened(leaves)
+        made = self._trace(args, kwargs, leaves, opened=opened or None)
+        if made.open_axes is not None:
+            family.require_open(made.open_axes, opened)
+        return made.graph
 
     @as_before
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:

@@ -15,12 +15,11 @@ from hybrid.calls.dynamic_axes import Axis, Declared
 from hybrid.core.dataclass import replace
 from hybrid.core.exceptions import is_interrupt
 from hybrid.core.size_conditions import Condition
-from hybrid.core.size_functions import SizeSymbol
-from hybrid.core.sizes import HIGHEST, LOWEST, OpenSizes
+from hybrid.core.sizes import HIGHEST, LOWEST
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError
 from hybrid.ir.bound_graphs import SizeBinding
-from hybrid.trace.capture.captured_graph import Capture
+from hybrid.trace.capture.captured_graph import Capture, OpenAxes
 
 Opened = Mapping[Axis, Hashable]  # axes of one number, or of one Dim, have one symbol
 _NONE: Mapping[Axis, Declared] = {}
@@ -95,8 +94,7 @@ class OpenFamily:
             self._failure = "it stores gradients where there were none"
             return None
         pinned = [symbol in axes.sizes.pinned() for symbol in axes.sizes.symbols]
-        for place, symbol in zip(axes.places, axes.sizes.symbols, strict=True):
-            self._require_open(axes.sizes, symbol, opened[place])
+        self.require_open(axes, opened)
         if any(pinned):
             numbers = [
                 opened[place] for place, is_one in zip(axes.places, pinned, strict=True) if is_one
@@ -112,11 +110,14 @@ class OpenFamily:
         self.captures.append((made, made.guards.compiled(made)))
         return self._bound(leaves)
 
-    def _require_open(self, sizes: OpenSizes, symbol: SizeSymbol, number: Hashable) -> None:
+    def require_open(self, axes: OpenAxes, opened: Opened) -> None:
         """Raise where a declared axis is one that the function takes for a plain number."""
-        labels = [e.label for e in self.declared.values() if number in (e.dim, (e.label,))]
-        fixing = [c for c in sizes.fixing() if c.size.terms[0][0][0] is symbol]
-        if labels and fixing:
+        for place, symbol in zip(axes.places, axes.sizes.symbols, strict=True):
+            number = opened[place]
+            labels = [e.label for e in self.declared.values() if number in (e.dim, (e.label,))]
+            fixing = [c for c in axes.sizes.fixing() if c.size.terms[0][0][0] is symbol]
+            if not (labels and fixing):
+                continue
             raise CaptureError(
                 f"{labels[0]} is declared to vary, and the function fixes it: {fixing[0]}",
                 at=fixing[0].at,

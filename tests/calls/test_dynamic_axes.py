@@ -183,6 +183,15 @@ def test_a_declared_axis_that_the_function_fixes() -> None:
     assert "Fix: compute with the size, or with tensors, instead" in text
 
 
+def test_graphs_of_declared_axes() -> None:
+    hybridized = hy.hybridize(scaled, dynamic={"x": {0: BATCH}})
+    assert str(hybridized.graph(t(5, 4))).startswith("graph @scaled<batch = 5 to 512>(")
+    assert "<" not in str(hybridized.graph(t(1, 4))).splitlines()[0]
+    fixed = hy.hybridize(lambda x: x * len([0] * x.shape[0]), dynamic={0: {0: True}})
+    with pytest.raises(CaptureError, match="axis 0 of x is declared to vary, and the function"):
+        fixed.graph(t(5))
+
+
 def test_what_cannot_be_captured_for_all_sizes_raises() -> None:
     def function(x: Any) -> Any:
         x.shape[0].to_bytes(4, "big")

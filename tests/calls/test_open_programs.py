@@ -7,6 +7,7 @@ import pytest
 import hybrid as hy
 from hybrid.ir import parse
 from hybrid.passes import run_pipeline
+from tests.calls import open_loops as open_loops  # which adds to the programs
 from tests.calls.open_programs import PROGRAMS
 from tests.calls.test_open_families import captures, conditions, families
 from tests.staging.harness import describe
