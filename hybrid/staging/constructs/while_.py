@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hybrid.convert.runtime import Site, hyb__
+from hybrid.errors import CaptureError, NeedsValue
 from hybrid.ir.interpreter import current
+from hybrid.number import as_number
 from hybrid.staging.sessions.session import Session, unrolled
 from hybrid.staging.sessions.views import is_traced, look, tracing
 
@@ -33,6 +35,7 @@ class While(Session):
         """Whether the body runs, now that the test has given ``value``."""
         if self.staged is not None:
             return self.staged.test(value)
+        self._stage_sizes(None)
         if is_traced(value):
             return self._stage().test(value)
         self.more = bool(look(value))
@@ -41,7 +44,7 @@ class While(Session):
 
     def again(self, found: Mapping[str, Any]) -> bool:
         if self.staged is not None:
-            return self.staged.again(found)
+            return self._staged_again(found)
         if self.begun:
             for flag in self.site.stops:
                 if is_traced(found[flag]):
@@ -53,11 +56,34 @@ class While(Session):
         if not self.more and tracing():
             why = "its test is a Python value"
             current().note(self.site.location, unrolled(self.count, why))
+        if self.more:
+            self._stage_sizes(_of_run)
         return self.more
+
+    def _stage_sizes(self, compare: Callable[..., Any] | None) -> None:
+        """Let the test compare sizes of open axes by ``compare``: they are no conditions, then."""
+        if tracing() and current().opens is not None and not current().unrolls:
+            current().opens.staged = compare
+
+    def _staged_again(self, found: Mapping[str, Any]) -> bool:
+        try:
+            return self.staged.again(found)
+        except NeedsValue:
+            raise
+        except CaptureError as error:
+            if not tracing() or current().opens is None or current().unrolls:
+                raise
+            # Where an open size decides, each iteration may be traced by itself.
+            raise NeedsValue("the test of a while", "int", None, at=self.site.location) from error
 
     def _stage(self) -> Any:
         self.staged = hyb__.StagedWhile(self.site)
         return self.staged
+
+
+def _of_run(function: Callable[..., Any], a: Any, b: Any) -> Any:
+    """A comparison that a node of the graph makes."""
+    return function(as_number(a), b)
 
 
 def while_(site: Site) -> While:

@@ -9,6 +9,7 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.convert.runtime import Site, hyb__
+from hybrid.core.open_numbers import is_same, size_of
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import CaptureError
 from hybrid.ir import Graph
@@ -22,7 +23,7 @@ from hybrid.staging.loops.item_writes import ItemWrites
 from hybrid.staging.loops.loop import StagedLoop
 from hybrid.staging.nodes.stop_branch import Unstopped
 from hybrid.staging.sessions.session import ONE_BY_ONE, unrolled
-from hybrid.staging.values.feed import Feed, even_length, finish, stream_of
+from hybrid.staging.values.feed import Feed, even_length, finish, is_known, most_of, stream_of
 from hybrid.staging.values.walks import Supplied, feed_of
 from hybrid.trace.alias.row_limits import names_of
 from hybrid.trace.places.frames import roots_of
@@ -224,8 +225,12 @@ class StagedFor(StagedLoop):
         self.index = region.param(COUNT, "i")
         self.slices = []
         with self.inside(region):
-            high = self.length - 1 - self.start if self.is_static() else None
-            index = Number("int", self.index, 0, high)
+            high = bounds = None
+            if self.is_static():
+                last = self.length - 1 - self.start
+                high = most_of(last)
+                bounds = None if type(last) is int else (0, size_of(last))
+            index = Number("int", self.index, 0, high, bounds)
             at = index + self.start if self.start else index
             self.position = at.tensor.content
             self.item = self.feed.row(at)
@@ -270,7 +275,8 @@ class StagedFor(StagedLoop):
             self._slice_rows(length)
             attrs = {"length": length, "reverse": False, "sliced": len(self.slices)}
             self._last_item(static)
-            known, most = (length, length) if static else (None, self._most())
+            known = length if type(length) is int and static else None
+            most = length if static else self._most()
             self.close(
                 for_, [count], heads, attrs, runs=static, slices=self.slices, known=known, most=most
             )
@@ -291,7 +297,7 @@ class StagedFor(StagedLoop):
             cell.initial: cell.tensor
             for cell in region.cells.values()
             if not cell.written
-            and cell.tensor.shape[:1] == (length + self.start,)
+            and is_same(cell.tensor.shape[:1], (length + self.start,))
             and (uses[cell.initial] == 1 or self.parent.record_of(cell.tensor) is None)
         }
         kept = []
@@ -350,20 +356,20 @@ class StagedFor(StagedLoop):
     def _most(self) -> int | None:
         """A number that the iterations in the node do not exceed."""
         length = self.length
-        if type(length) is int:
-            return length - self.start
+        if self.is_static():
+            return most_of(length - self.start)
         return length.high if length.high < MOST else None
 
     def _count(self) -> Tensor:
         length = self.length
-        if type(length) is int:
+        if self.is_static():
             return number_tensor(length - self.start, "int")
         count = number_tensor(length, "int")
         return ops.subtract(count, self.start) if self.start else count
 
     def _times(self) -> str:
         length = self.length
-        return f" of {length - self.start} iterations" if type(length) is int else ""
+        return f" of {size_of(length - self.start)} iterations" if self.is_static() else ""
 
     # Items from outside ----------------------------------------------------------------------
 
@@ -439,7 +445,8 @@ class StagedFor(StagedLoop):
 
         To gradients the uses of such rows are uses of that tensor, each in its turn.
         """
-        if not self._may_unroll() or self.length - self.start > FEW_ROWS:
+        fixed = type(self.length) is int and self._may_unroll()
+        if not fixed or self.length - self.start > FEW_ROWS:
             return
         region = self.path.region
         if all(region.record_of(row) is None for row in rows):
@@ -466,8 +473,8 @@ class StagedFor(StagedLoop):
     # Unrolling -------------------------------------------------------------------------------
 
     def is_static(self) -> bool:
-        """Whether the number of items is known; a Number says that it is an int, too."""
-        return type(self.length) is int
+        """Whether the number of items is known, if only by the sizes of open axes."""
+        return is_known(self.length)
 
     def _may_unroll(self) -> bool:
         return self.is_static() and self.unrolled is None
@@ -476,7 +483,8 @@ class StagedFor(StagedLoop):
         """Whether an iteration is nothing but arithmetic on Python numbers."""
         region = self.path.region
         return (
-            self._may_unroll()
+            type(self.length) is int
+            and self._may_unroll()
             and self.feed.python
             and not region.cells
             and not any(
@@ -498,10 +506,10 @@ class StagedFor(StagedLoop):
         return True
 
     def _unroll(self, why: str) -> bool:
-        """Trace what is left iteration by iteration."""
+        """Trace what is left iteration by iteration; how many there are is fixed, then."""
         self.why = why
         self.path = None
-        rows = iter(range(self.start, self.feed.length))
+        rows = iter(range(self.start, operator.index(self.feed.length)))
         if self.attempts:  # what has been noted of an iteration in the node that there is not
             del self.tracer.notes[self.noted :]
         self.unrolled = Unrolled(self.site, rows, why, self.feed.row)

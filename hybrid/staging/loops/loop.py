@@ -455,7 +455,8 @@ class StagedLoop(Staged):
             if isinstance(growth, Growth):
                 growth.apply(self.parent, mine, known or 0)
             else:
-                extended[id(growth)] = growth.apply(self.parent, mine, trips, after, fits)
+                full = op.name == "for" and self.is_static()
+                extended[id(growth)] = growth.apply(self.parent, mine, trips, after, fits, full)
         for key, place in region.places.items():
             if id(self.appended_rows.get(key)) in extended:
                 self.parent.put(place.owner, CONTENT, extended[id(self.appended_rows[key])])

@@ -32,7 +32,7 @@ Items = Sequence[Any]  # some of them VarList
 
 def length_of(items: Items) -> Any:
     """The result of ``len(items)``."""
-    counts = [varlist.count for varlist in varlists_in(items)]
+    counts = [v.capacity if v.is_full else v.count for v in varlists_in(items)]
     plain = len(items) - len(counts)
     return functools.reduce(operator.add, [plain, *counts] if plain else counts)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from hybrid.autodiff.flow import control_flows
 from hybrid.core.dataclass import dataclass, field, replace
+from hybrid.core.open_numbers import sizes_of_ints
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, Location
 from hybrid.ir import Op, Value
@@ -273,6 +274,8 @@ def apply_control(
     Under ``no_grad``, too: what is computed there has none, but it hands on what has one.
     """
     flows = [parent.record_of(t) is not None for t in operands]
+    if parent.opens:
+        attrs = {name: sizes_of_ints(value) for name, value in attrs.items()}
     given = op.attributes(attrs)
     with recording(True):
         made = parent.apply(op, operands, attrs, regions)

@@ -12,6 +12,7 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.core.dataclass import dataclass, field
+from hybrid.core.open_numbers import is_open, is_same
 from hybrid.core.own_names import PREFIX, RESULT, VALUE
 from hybrid.core.types import DType, TensorType, bool_, float64, int64, promote, promote_scalar
 from hybrid.eager.tensor import Tensor
@@ -383,8 +384,8 @@ def _absence(value: Any, absent: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Whether ``value`` is a Python number or a Number."""
-    return isinstance(value, Number) or type(value) in (bool, int, float)
+    """Whether ``value`` is a Python number, one made of sizes, or a Number."""
+    return isinstance(value, Number) or type(value) in (bool, int, float) or is_open(value)
 
 
 def _is_leaf(value: Any) -> bool:
@@ -405,7 +406,7 @@ def _as_number(value: Any) -> tuple[Any, Any]:
 
 def kind_of(value: Any) -> str:
     """The kind of a Python number or Number."""
-    return value.kind if isinstance(value, Number) else type(value).__name__
+    return value.kind if isinstance(value, Number) else value.__class__.__name__
 
 
 def number_tensor(value: Any, kind: str) -> Tensor:
@@ -445,6 +446,8 @@ def same_constant(a: Any, b: Any) -> bool:
     """Whether two values are plain Python values that nobody can tell apart."""
     if type(a) is not type(b) or isinstance(a, Number):
         return False
+    if is_open(a):
+        return is_same(a, b)
     if isinstance(a, float):
         return a.hex() == b.hex()
     if isinstance(a, (*ATOMS, complex)):
