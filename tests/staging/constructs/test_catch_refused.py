@@ -107,6 +107,14 @@ def call_into_python(x):
 
 
 @refuses("ValueError", (root, "raise ValueError"), "try:", *SIGNS)
+def out_of_a_gradient(x):
+    try:
+        return hy.grad(root)(x)
+    except ValueError:
+        return x
+
+
+@refuses("ValueError", (root, "raise ValueError"), "try:", *SIGNS)
 def return_in_finally(x):
     try:
         y = root(x)
