@@ -9,7 +9,7 @@ from hybrid.convert.runtime import Site, hyb__
 from hybrid.errors import CaptureError, NeedsValue
 from hybrid.ir.interpreter import current
 from hybrid.number import as_number
-from hybrid.staging.sessions.session import Session, unrolled
+from hybrid.staging.sessions.session import Session, going_on, unrolled
 from hybrid.staging.sessions.views import is_traced, look, tracing
 
 PATIENCE = 64  # iterations that are traced one by one before the rest becomes a node
@@ -18,12 +18,13 @@ PATIENCE = 64  # iterations that are traced one by one before the rest becomes a
 class While(Session):
     """The session of a ``while`` whose tests have been plain so far."""
 
-    __slots__ = ("begun", "count", "more")
+    __slots__ = ("begun", "count", "more", "tracer")
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
         self.more = True
         self.begun = False
+        self.tracer: Any = None  # what the loop has begun in
         self.count = 0
 
     @property
@@ -44,12 +45,17 @@ class While(Session):
 
     def again(self, found: Mapping[str, Any]) -> bool:
         if self.staged is not None:
-            return self._staged_again(found)
+            return self._staged_again(found) or going_on()
         if self.begun:
+            if self.tracer is not None and self.tracer.rest is not None:
+                self.staged = hyb__.StagedWhile(self.site, self.tracer)
+                return self.staged.stop_raised(found)
             for flag in self.site.stops:
                 if is_traced(found[flag]):
                     return self._stage().stop_traced(found)
                 self.more = self.more and not found[flag]
+        elif tracing():
+            self.tracer = current()
         self.begun = True
         if self.more and self.count >= PATIENCE and tracing() and not current().unrolls:
             return self._stage().stop_never(found)

@@ -37,10 +37,16 @@ def staged_for(site: Site, iterable: Any) -> Any:
     """The staged session of a loop over ``iterable``; None when plain Python does."""
     feed = feed_of(iterable)
     if feed is None or site.yields:
-        return Unrolled(site, iter(iterable)) if site.stops and not site.yields else None
+        stops = site.stops or (_may_raise() and type(iter(iterable)) in _AT_HAND)
+        return Unrolled(site, iter(iterable)) if stops and not site.yields else None
     if isinstance(feed, Supplied) and feed.supply.kinds_met and not (site.stops or current().opens):
         feed.vary()
     return StagedFor(site, feed)
+
+
+def _may_raise() -> bool:
+    """Whether a try or with is around the loop, to which an iteration may jump."""
+    return any(handler.stop is not None for handler in current().handlers)
 
 
 FEW_ROWS = 64  # of a list, that are told apart
@@ -83,11 +89,14 @@ class Unrolled(StagedLoop):
 
     def again(self, found: Mapping[str, Any]) -> bool:
         """Whether there is another pass."""
-        names = found
+        names, ended = found, False
         if self.branch is not None:
+            ended = self.branch.path.ended
             names = {**found, **self.leave_branch(self.branch, found)}
-        over, flag = self.flags(names)
-        if over or self.is_over:
+        else:
+            names = self.left(found)
+        over, flag = self.flags(names, self.parent)
+        if over or ended or self.is_over:
             return self.stop()
         self.asks = self.runs_code and (flag is not None or self.loads)
         if not self.asks:
@@ -238,13 +247,14 @@ class StagedFor(StagedLoop):
         return True
 
     def body_done(self, found: Mapping[str, Any]) -> bool:
-        if self.path.diverged and self._may_unroll():  # it is raised for sure, then: here
+        if self.path.ended and self._may_unroll():  # it is raised for sure, then: here
             self.path.end(self.before)
             return self._unroll("its body ends in an exception")
         region = self.path.region
-        names = self.before if self.path.diverged else self.snapshot(found)
+        names = self.left(self.snapshot(found))
+        names = self.carry_errors(self.before if self.path.ended else names)
         with self.inside(region):
-            over, flag = (True, None) if self.path.diverged else self.flags(names)
+            over, flag = (True, None) if self.path.ended else self.flags(names, region)
             flag = flag if over else self._ended(flag)
             if flag is not None:
                 flag = region.traced(flag)
@@ -406,7 +416,7 @@ class StagedFor(StagedLoop):
             if self.loads
             else found
         )
-        over, flag = self.flags(names)
+        over, flag = self.flags(names, self.tracer)
         finish(self.feed, over if flag is None else flag)
         return False
 
@@ -427,9 +437,12 @@ class StagedFor(StagedLoop):
         return True
 
     def peel_done(self, found: Mapping[str, Any]) -> bool:
+        found = self.left(found)
         with self.inside(self.parent):
             over, flag = (
-                (True, None) if self.path is not None and self.path.diverged else self.flags(found)
+                (True, None)
+                if self.path is not None and self.path.ended
+                else self.flags(found, self.parent)
             )
             flag = flag if over else self._ended(flag)
             if flag is not None:
@@ -507,7 +520,7 @@ class StagedFor(StagedLoop):
 
     def _unroll(self, why: str) -> bool:
         """Trace what is left iteration by iteration; how many there are is fixed, then."""
-        self.why = why
+        self.why, self.site = why, self.author_site
         self.path = None
         rows = iter(range(self.start, operator.index(self.feed.length)))
         if self.attempts:  # what has been noted of an iteration in the node that there is not

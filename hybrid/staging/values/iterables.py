@@ -18,7 +18,7 @@ from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, as_number, choose, host_number, is_plain
 from hybrid.staging.values.feed import Feed, StagedIterable
-from hybrid.trace.regions.checks import check
+from hybrid.trace.regions.continuation import require
 
 
 def index_of(x: Any) -> Any:
@@ -91,7 +91,7 @@ class TracedRange(StagedIterable):
         at = choose(index < 0, index + self.length, index)
         inside = (at >= 0) & (at < self.length)
         if type(inside) is Number:
-            check(inside, IndexError("range object index out of range"))
+            require(inside, IndexError("range object index out of range"))
         elif not inside:
             raise IndexError("range object index out of range")
         return self.row(at)

@@ -27,6 +27,7 @@ from hybrid.trace.places.objects import an_attribute, attributes, blank, filled,
 from hybrid.trace.places.place import CONTENT, DequeContent, DivergedContent, refill
 from hybrid.trace.regions.merge_dicts import merged_dicts
 from hybrid.trace.regions.merge_lists import merged_lists, optional
+from hybrid.trace.regions.pending_errors import is_inner
 from hybrid.trace.regions.region import Region
 from hybrid.trace.regions.ties import Met
 from hybrid.trace.regions.tracer import Tracer
@@ -247,6 +248,8 @@ class Merge:
         """The value of the one path that goes on."""
         goes_on = b if a is DIVERGED else a
         side, other = (self.second, self.first) if a is DIVERGED else (self.first, self.second)
+        if isinstance(goes_on, (Tensor, Number)) and not is_inner(goes_on, side.region):
+            return lambda results: goes_on  # it was there before
         return self.filled(goes_on, side, other)
 
     def filled(self, value: Any, side: Side, other: Side) -> Build:

@@ -62,6 +62,7 @@ from hybrid.trace.places.place import ANY, CONTENT, Key, key_of, refuse_diverged
 from hybrid.trace.places.stand_ins import StandIns
 from hybrid.trace.regions.checks import check_writable
 from hybrid.trace.regions.handlers import Handler, refuse_caught
+from hybrid.trace.regions.pending_errors import PendingError
 from hybrid.trace.regions.requires_grad import Turning, refusal
 from hybrid.trace.regions.row_names import same_item
 from hybrid.trace.regions.ties import Ties, ties_of, write_tied
@@ -106,6 +107,9 @@ class Tracer:
     cells: dict[int, Cell] = field(default_factory=dict)
     parent: Tracer | None = None  # of a region: the tracer of its surroundings
     handlers: list[Handler] = field(default_factory=list)  # whose bodies are being traced
+    errors: list[PendingError] = field(default_factory=list)  # that are pending here
+    rest: Any = None  # the Continuation in which its code goes on, where nothing is pending
+    path: Any = None  # of a region: the Path that it is traced for
     known: Collection[int] = ()  # ids of what was there before the capture, as far as it is read
     namespaces: Mapping[int, Any] = field(default_factory=dict)  # ids of what holds attributes
     once: Collection[int] = ()  # ids of iterators among the arguments: no other call gets them
