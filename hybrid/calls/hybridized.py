@@ -530,7 +530,7 @@ class Hybridized:
         family = self._open_families.get(open_family_key(call.key, call.leaves))
         if family is None:
             return ()
-        captures = [capture for capture, _ in family.captures]
+        captures = [made.capture for made in family.captures]
         return size_rows(captures, family.fixing, family.refusal, call.names())
 
     @property

@@ -131,7 +131,8 @@ class OpenFamily:
                 at = axes.sizes.symbols.index(condition.size.terms[0][0][0])
                 number = opened[axes.places[at]]
                 places = [place for place, other in opened.items() if other == number]
-                self.fixing.update(dict.fromkeys(places, condition))
+                for place in places:
+                    self.fixing.setdefault(place, condition)
             rest = {place: number for place, number in opened.items() if number not in numbers}
             return self._opening(leaves, rest, trace, fast, files) if rest else None
         return self._entered(leaves, made, fast, files)

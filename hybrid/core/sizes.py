@@ -469,12 +469,17 @@ class Size(SizeValue):
         if type(other) is Size and other.scope is not self.scope and relation == "==":
             return opposite
         if isinstance(other, float):
-            if math.isnan(other) and type(other) is not SizeFloat:
-                return False
-            if type(other) is SizeFloat or not other.is_integer():
+            if type(other) is SizeFloat:
                 found = self.scope.compare_floats(self, relation, other)
                 return found is not opposite
-            other = int(other)
+            if math.isnan(other):
+                return False
+            if math.isinf(other):
+                return RELATIONS[relation](0, other) is not opposite
+            if not other.is_integer() and relation == "==":
+                return opposite
+            relation = relation if other.is_integer() else "<"
+            other = math.ceil(other)
         difference = self._combined(other, -1)
         if difference is NotImplemented:
             return NotImplemented

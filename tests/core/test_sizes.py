@@ -236,7 +236,7 @@ def test_ints_of_floats_of_sizes(compute: Callable[..., Any], text: str) -> None
         (lambda n, m: n / 2 <= 8.5, False, "(n / 2) > 8.5"),
         (lambda n, m: n * 0.5 <= m, False, "(n * 0.5) > m"),
         (lambda n, m: n > m / 2, True, "n > (m / 2)"),
-        (lambda n, m: n < 8.5, False, "n >= 8.5"),
+        (lambda n, m: n < 8.5, False, "n >= 9"),
         (lambda n, m: bool(n / 2 - 18), True, "((n / 2) - 18) != 0.0"),
     ],
 )
