@@ -40,7 +40,7 @@ def test_threads_that_call_at_other_sizes(traces: list[Hybridized]) -> None:
             if found != expected[int(n)]:
                 wrong.append(int(n))
 
-    threads = [threading.Thread(target=calls, args=(seed,)) for seed in range(4)]
+    threads = [threading.Thread(target=calls, args=(seed,), daemon=True) for seed in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -68,7 +68,9 @@ def test_threads_that_train_a_model_each() -> None:
     for call in (step.function, step):
         hy.random.seed(3)
         nets, found = [mlp() for _ in range(3)], {}
-        threads = [threading.Thread(target=trained, args=(call, at, found)) for at in range(3)]
+        threads = [
+            threading.Thread(target=trained, args=(call, at, found), daemon=True) for at in range(3)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:

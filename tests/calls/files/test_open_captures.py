@@ -276,7 +276,7 @@ print(json.dumps(seen))
 
 
 @pytest.mark.parametrize(
-    ("files", "seed"), [(50, 0), pytest.param(600, 1, marks=pytest.mark.nightly)]
+    ("files", "seed"), [(25, 0), pytest.param(600, 1, marks=pytest.mark.nightly)]
 )
 def test_hostile_files_end_no_process(files: int, seed: int) -> None:
     root = str(Path(__file__).parents[3])
