@@ -38,7 +38,9 @@ def test_the_first_call_opens() -> None:
             assert describe(hybridized(x)) == describe(scaled(x))
         assert captures(hybridized) == 1
         family = next(iter(hybridized._open_families.values()))
-        assert family.captures[0].capture.open_axes.sizes.symbols[0].value == 7  # that of the first call
+        assert (
+            family.captures[0].capture.open_axes.sizes.symbols[0].value == 7
+        )  # that of the first call
 
 
 def test_one_name_is_one_symbol() -> None:
