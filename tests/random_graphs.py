@@ -21,9 +21,11 @@ from hybrid.core.types import (
     tensor_type,
 )
 from hybrid.eager.execution import as_tensor
+from hybrid.eager.launch import call_plan
 from hybrid.errors import HybridError, Location
 from hybrid.ir import REGISTRY, Builder, Graph, Op, Value
 from hybrid.ops.flow.control import py_call
+from hybrid.plan import Plan
 
 # For tests that draw graphs: a busy machine makes no test fail.
 unhurried = settings(
@@ -192,6 +194,14 @@ def operands_of(types: Sequence[TensorType]) -> list[Any]:
         array = array if type_.floating else np.abs(array) * 3
         found.append(as_tensor(np.asarray(array, type_.dtype.numpy)))
     return found
+
+
+def outcome(plan: Plan) -> list[bytes] | str:
+    """The bits of what ``plan`` gives for such operands, or the name of the error."""
+    try:
+        return [t.numpy().tobytes() for t in call_plan(plan, operands_of(plan.input_types))]
+    except HybridError as error:  # what kernels refuse
+        return type(error).__name__
 
 
 def log_and_return(*arrays: Any) -> tuple[Any, ...]:

@@ -6,7 +6,7 @@ import functools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from hybrid import ops
 from hybrid.autodiff.presence import Ct, OptionalCt, added, flag, neutral, nothing, optional_ct
@@ -27,7 +27,14 @@ from hybrid.memory.native import plan_nbytes
 from hybrid.plan import Plan
 from hybrid.trace.alias.row_limits import needs_run
 from hybrid.trace.capture.backward import backward_of
-from hybrid.trace.capture.captured_graph import Backward, BackwardRequest, Capture, Plans, build
+from hybrid.trace.capture.captured_graph import (
+    Backward,
+    BackwardRequest,
+    Capture,
+    OpenAxes,
+    Plans,
+    build,
+)
 from hybrid.trace.gradients.region_vjp import kinds_of, tensors_of
 from hybrid.trace.gradients.replay_run import followed
 from hybrid.trace.regions.build import replay
@@ -57,12 +64,19 @@ def others_first() -> Iterator[None]:
             STATE._acquire_restore(held)  # type: ignore[attr-defined]
 
 
-class Opened(NamedTuple):
-    """What the captures have in common that one for many sizes is bound to."""
+class Opened(Protocol):
+    """A capture for many sizes, and what those have in common that it is bound to."""
 
-    of: Any  # the OpenCapture
+    axes: OpenAxes
+    why: str  # it was captured
     holds: Callable[[Sequence[Any]], bool]  # the guards
-    precomputed: Callable[..., PrecomputedResults]  # what keeps the results of a plan
+
+    @property
+    def calls(self) -> int:
+        """How many calls of all sizes have begun."""
+
+    def kept(self, plan: Plan, cells: Sequence[int]) -> PrecomputedResults:
+        """What keeps the results of ``plan``, for all sizes."""
 
 
 def _known(capture: Capture, fixed: Sequence[int], fast: bool) -> Plans:
@@ -88,7 +102,7 @@ class Planned:
         fast: bool = False,
         opened: Opened | None = None,
     ) -> None:
-        """``opened`` says what this capture has from one for many sizes."""
+        """``opened`` is the capture for many sizes that this one is bound from, if any."""
         self.capture, self.opened = capture, opened
         self.guards = capture.guards
         self.fast = fast  # whether passes may change bits
@@ -116,11 +130,14 @@ class Planned:
         with phase("bind"):
             self.precomputed = None
             if first is not None:
-                own = weakref.ref(self)  # what keeps results does not keep what it belongs to
-                make = PrecomputedResults if opened is None else opened.precomputed
-                self.precomputed = make(first, cells, lambda: own().calls)
+                kept = self._kept if opened is None else opened.kept
+                self.precomputed = kept(first, cells)
             self.run = bind(capture, self.plan, record, USED, self.precomputed, self._whole())
             self.holds = capture.guards.compiled(capture) if opened is None else opened.holds
+
+    def _kept(self, plan: Plan, cells: Sequence[int]) -> PrecomputedResults:
+        own = weakref.ref(self)  # what keeps results does not keep what it belongs to
+        return PrecomputedResults(plan, cells, lambda: own().calls)
 
     @property
     def nbytes(self) -> int:

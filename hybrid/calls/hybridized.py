@@ -217,7 +217,7 @@ class Hybridized:
 
     def _kept(self, planned: Planned, leaves: Sequence[Any]) -> Planned:
         """``planned``, found from now on by calls of its key."""
-        axes = None if planned.opened is None else planned.opened.of.axes
+        axes = None if planned.opened is None else planned.opened.axes
         planned.description = described(leaves, planned.numbers, axes)
         self._clock = planned.made = planned.last_used = self._clock + 1
         if not planned.numbers:
@@ -261,7 +261,7 @@ class Hybridized:
                 planned, about = self._planned(call, family, trace)
         planned.why = why + about
         if planned.opened is not None:
-            planned.opened.of.why = planned.why
+            planned.opened.why = planned.why
         else:
             family.plans.append(planned)
         self._kept(planned, leaves)
@@ -390,22 +390,25 @@ class Hybridized:
         """Every plan, those of an open capture together, the one used last at the end."""
         found: dict[Any, list[Planned]] = {}
         for planned in self._all_plans():
-            alike = planned if planned.opened is None else planned.opened.of
+            alike = planned if planned.opened is None else planned.opened
             found.setdefault(alike, []).append(planned)
         return [sorted(alike, key=lambda planned: planned.last_used) for alike in found.values()]
 
     def _forget_sizes(self) -> None:
-        """Forget the plans of the sizes that have not been used for longest: half of the bytes."""
+        """Forget the plans of the sizes that have not been used for longest: half of the bytes.
+
+        The last one stays, whatever it takes: it is about to run.
+        """
         captures = [c for family in self._open_families.values() for c in family.captures]
         plans = [planned for capture in captures for planned in capture.planned]
         gone: set[Planned] = set()
-        for planned in sorted(plans, key=lambda planned: planned.last_used):
+        for planned in sorted(plans, key=lambda planned: planned.last_used)[:-1]:
             if self._bound_nbytes <= BOUND_NBYTES // 2:
                 break
             gone.add(planned)
             self._bound_nbytes -= planned.nbytes
         for one in captures:
-            one.planned = [planned for planned in one.planned if planned not in gone]
+            one.forget(gone)
         self._forget(gone)
 
     def _forget(self, gone: Collection[Planned]) -> None:
@@ -426,8 +429,8 @@ class Hybridized:
         for alike in listed[: max(0, len(listed) - self.options["max_plans"])]:
             last = alike[-1]
             for open_family in self._open_families.values() if last.opened else ():
-                if last.opened.of in open_family.captures:
-                    open_family.captures.remove(last.opened.of)
+                if last.opened in open_family.captures:
+                    open_family.captures.remove(last.opened)
                     self._bound_nbytes -= sum([planned.nbytes for planned in alike])
             for family in self._families.values():
                 if last in family.plans:
@@ -544,7 +547,7 @@ class Hybridized:
                 arena_nbytes=planned.plan.sizes.arena_nbytes,
                 scratch_nbytes=planned.plan.sizes.scratch_nbytes,
                 guards=tuple(g.name for g in (*planned.guards.always, *planned.guards.by_epoch)),
-                calls=sum([one.calls for one in alike]),
+                calls=planned.calls if planned.opened is None else planned.opened.calls,
                 why=planned.why,
                 kept_nbytes=0 if planned.precomputed is None else planned.precomputed.nbytes,
                 filed=planned.filed,

@@ -6,11 +6,12 @@ A plan for one more size of a bucket is bound in a fraction of a millisecond.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Sequence
+import weakref
+from collections.abc import Collection, Hashable, Sequence
 from typing import Any, NamedTuple
 
 from hybrid.calls.bind.precomputed import PrecomputedResults, fits, fixed_sources
-from hybrid.calls.executable import Opened, Planned
+from hybrid.calls.executable import Planned
 from hybrid.core.dataclass import replace
 from hybrid.core.sizes import OpenSizes
 from hybrid.core.timing import phase
@@ -97,6 +98,7 @@ class OpenCapture:
         self._backward: OpenPlans | None = None
         self._precomputed: dict[Plan, PrecomputedResults] = {}
         self.planned: list[Planned] = []  # the sizes that it is bound to at present
+        self._past_calls = 0  # of sizes that it was bound to
         self.why = ""  # it was captured
 
     def values(self, leaves: Sequence[Any]) -> tuple[int, ...] | None:
@@ -109,8 +111,8 @@ class OpenCapture:
 
     def at(self, values: Sequence[int], keep: Sequence[Any], key: Hashable) -> Planned:
         """What runs a call of these sizes, which it is bound to now."""
-        bound, opened = self.capture_at(values), Opened(self, self.holds, self._kept)
-        planned = Planned(bound, keep, key, frozenset(), fast=self.fast, opened=opened)
+        bound = self.capture_at(values)
+        planned = Planned(bound, keep, key, frozenset(), fast=self.fast, opened=self)
         named = zip(self.axes.sizes.symbols, values, strict=True)
         planned.binding = ", ".join([f"{symbol.name} = {value}" for symbol, value in named])
         planned.why, planned.filed = self.why, self.capture.filed
@@ -156,11 +158,22 @@ class OpenCapture:
         lazy = LazyGraph(inputs, lambda: (binding.graph(backward.graph), None))
         return replace(backward, stored_graph=lazy, plan=plan)
 
-    def _kept(
-        self, plan: Plan, cells: Sequence[int], calls: Callable[[], int]
-    ) -> PrecomputedResults:
+    @property
+    def calls(self) -> int:
+        """How many calls of all sizes have begun."""
+        return self._past_calls + sum([planned.calls for planned in self.planned])
+
+    def forget(self, gone: Collection[Planned]) -> None:
+        """Be bound to the sizes of ``gone`` no more."""
+        calls = self.calls
+        self.planned = [planned for planned in self.planned if planned not in gone]
+        self._past_calls += calls - self.calls
+
+    def kept(self, plan: Plan, cells: Sequence[int]) -> PrecomputedResults:
         """What keeps the results of ``plan``, for all sizes."""
         found = self._precomputed.get(plan)
         if found is None:
-            found = self._precomputed[plan] = PrecomputedResults(plan, cells, calls)
+            own = weakref.ref(self)  # what keeps results does not keep what it belongs to
+            found = PrecomputedResults(plan, cells, lambda: own().calls)
+            self._precomputed[plan] = found
         return found

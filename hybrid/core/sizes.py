@@ -98,10 +98,9 @@ class OpenSizes:
 
     def evaluator(self, formulas: Sequence[Any]) -> Callable[..., list[Any]]:
         """A function of values of the symbols that gives those of ``formulas``, in their order."""
-        names = [f"s{i}" for i in range(len(self.symbols))]
-        local: dict[Variable, str] = dict(zip(self.symbols, names, strict=True))
+        local = self._names()
         text = ", ".join([code_of(formula, local) for formula in formulas])
-        return eval(f"lambda {', '.join(names)}: [{text}]", _KNOWN)
+        return eval(f"lambda {', '.join(local.values())}: [{text}]", _KNOWN)
 
     def pinned(self) -> set[SizeSymbol]:
         """The symbols of which the conditions allow the value here alone."""
@@ -115,13 +114,17 @@ class OpenSizes:
     def _next(self) -> int:
         return len(self.symbols) + len(self._calls)
 
+    def _names(self) -> dict[Variable, str]:
+        """The symbols as parameters of a function, in their order."""
+        return {symbol: f"s{i}" for i, symbol in enumerate(self.symbols)}
+
     def _compiled(self) -> Callable[..., bool]:
         """A function of the values: ranges first, for conditions may divide."""
-        names = [f"s{i}" for i in range(len(self.symbols))]
-        local = dict(zip(self.symbols, names, strict=True))
+        local = self._names()
         terms = [f"{s.low} <= {local[s]} <= {s.high}" for s in self.symbols]
         terms += [condition.code(local) for condition in self.conditions.values()]
-        test = eval(f"lambda {', '.join(names)}: {' and '.join(terms) or 'True'}", _KNOWN)
+        names = ", ".join(local.values())
+        test = eval(f"lambda {names}: {' and '.join(terms) or 'True'}", _KNOWN)
         if not any(type(condition) is Defined for condition in self.conditions.values()):
             return test
 

@@ -53,6 +53,19 @@ def mlp(*extra: Any) -> Any:
     return nn.Sequential(nn.Linear(4, 6), *extra, nn.Tanh(), nn.Linear(6, 3))
 
 
+def step_of(scores: Any, optimizer: Any) -> Callable[..., Any]:
+    """A step for the losses of classes."""
+
+    def step(x: Any, y: Any) -> Any:
+        optimizer.zero_grad()
+        loss = functional.cross_entropy(scores(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
 def training(
     hybridize: Hybridize,
     net: Any,
@@ -381,14 +394,7 @@ def backward_outside(hybridize: Hybridize) -> Program:
     optimizer = optim.Adam(net.parameters())
     scores = hybridize(lambda x: net(x))
 
-    def call(x: Any, y: Any) -> Any:
-        optimizer.zero_grad()
-        loss = functional.cross_entropy(scores(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return Program(call, batch, state_of(net, optimizer))
+    return Program(step_of(scores, optimizer), batch, state_of(net, optimizer))
 
 
 @program
@@ -551,14 +557,7 @@ def module_alone(hybridize: Hybridize) -> Program:
     net = hybridize(mlp(nn.BatchNorm1d(6)))
     optimizer = optim.Adam(net.parameters())
 
-    def call(x: Any, y: Any) -> Any:
-        optimizer.zero_grad()
-        loss = functional.cross_entropy(net(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return Program(call, batch, state_of(net, optimizer))
+    return Program(step_of(net, optimizer), batch, state_of(net, optimizer))
 
 
 @program

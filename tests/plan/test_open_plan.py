@@ -14,19 +14,12 @@ from hybrid.ir.bound_graphs import bind
 from hybrid.ir.graph import sizes_of
 from hybrid.memory import native
 from hybrid.passes import run_pipeline
-from hybrid.plan import Plan, make_plan
+from hybrid.plan import make_plan
 from hybrid.plan.open_plan import OpenPlan
 from tests.helpers import graph_of
-from tests.random_graphs import all_ops, graphs, opened, operands_of, unhurried
+from tests.random_graphs import all_ops, graphs, opened, operands_of, outcome, unhurried
 
 BINDINGS = [(4, 2), (5, 2), (16, 7), (3, 8), (100, 64)]
-
-
-def outcome(plan: Plan) -> list[bytes] | str:
-    try:
-        return [t.numpy().tobytes() for t in call_plan(plan, operands_of(plan.input_types))]
-    except HybridError as error:  # what kernels refuse
-        return type(error).__name__
 
 
 def test_open_plans_of_random_graphs() -> None:
@@ -145,3 +138,19 @@ def test_loops_over_open_axes(n: int) -> None:
     total, sums = call_plan(plan.bound((n,)), given)
     np.testing.assert_array_equal(sums.numpy(), np.cumsum(x, 0, dtype=np.float32))
     np.testing.assert_array_equal(total.numpy(), sums.numpy()[-1])
+
+
+def test_runs_without_memory() -> None:
+    """What a run takes for its arena is what others have left, or an error."""
+    plan = open_plan(ATTENTION).bound((50,))
+    expected = outcome(plan)
+    native.trim_memory()
+    for nth in (1, 2):
+        operands = operands_of(plan.input_types)
+        native.lib.hyb_fail_allocation(nth)
+        try:
+            with pytest.raises(OutOfMemoryError):
+                call_plan(plan, operands)
+        finally:
+            native.lib.hyb_fail_allocation(0)
+    assert outcome(plan) == expected

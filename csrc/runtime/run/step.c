@@ -181,7 +181,6 @@ static hyb_status run_steps(hyb_run *run)
     return status;
 }
 
-
 static void set_arena(const hyb_plan *plan, hyb_state *state, char *arena)
 {
     state->arena = arena;

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
+from hybrid.calls import hybridized
 from hybrid.calls.bind import generate as binding
 from hybrid.calls.bind import precomputed
 from hybrid.calls.executable import USED
@@ -399,6 +400,24 @@ def test_sizes_of_one_capture_share_what_is_kept() -> None:
     assert len(found) == 5
     assert len(set(found)) == 1
     assert found[0].now is not None
+
+
+def test_what_is_kept_outlives_the_size_it_was_first_kept_for(monkeypatch) -> None:
+    cell = own()
+    function, eager = make(cell)
+    sizes = [tensor(1, 8, 12, width) for width in range(7, 13)]
+    for x in sizes[:2]:
+        assert same(function(x), eager(x))
+    calls = function.plans[-1].calls
+    monkeypatch.setattr(hybridized, "BOUND_NBYTES", 1)  # one size at a time
+    for value in (own(5), own(6)):
+        cell.assign(value)
+        for x in sizes:
+            assert same(function(x), eager(x))
+            gc.collect()
+            calls += 1 if x is not sizes[0] else 0
+    (family,) = function._open_families.values()
+    assert family.captures[0].calls == calls
 
 
 def test_a_function_without_fixed_cells_pays_nothing() -> None:
