@@ -94,13 +94,19 @@ REPEATED = {
 
 @pytest.mark.parametrize(("make", "calls"), REPEATED.values(), ids=REPEATED)
 def test_nothing_piles_up(make, calls) -> None:
+    """What piles up does so each time; pages that the system takes and gives back come once."""
     call = make()
     for _ in range(calls // 10):
         call()
-    before = resident()
-    for _ in range(calls):
-        call()
-    assert resident() - before < TOLERANCE
+    growth = []
+    for _ in range(3):
+        before = resident()
+        for _ in range(calls):
+            call()
+        growth.append(resident() - before)
+        if growth[-1] < TOLERANCE:
+            break
+    assert min(growth) < TOLERANCE, growth
 
 
 def test_large_buffers_are_given_back() -> None:

@@ -226,6 +226,7 @@ void        hyb_fail_allocation(int64_t nth); /* tests: the nth allocation from 
 /* Threads. */
 hyb_status  hyb_set_num_threads(int32_t n);
 int32_t     hyb_num_threads(void);
+int32_t     hyb_confine_thread(int32_t confined); /* kernels that this thread calls use no other one; what was so before */
 int32_t     hyb_core_count(const char *root); /* in the affinity mask and quotas; files under root */
 
 /* How work is cut up: by the caches of this machine, or as measured and kept in a file. */

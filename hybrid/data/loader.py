@@ -45,9 +45,9 @@ class DataLoader(Supplying):
     How: ``collate_fn`` makes a batch of a list of samples (``default_collate``).  ``workers`` of
     ``worker_kind`` "thread" or "process" make up to ``prefetch`` batches each ahead of time
     (``num_workers`` and ``prefetch_factor`` are the same); threads suit code that
-    computes in C, processes suit Python's own.  Processes are started by
-    "forkserver" unless ``multiprocessing_context`` says otherwise, and get pickled copies of the
-    dataset.
+    computes in C, processes suit Python's own.  The kernels that a worker calls use one thread.
+    Processes are started by "forkserver" unless ``multiprocessing_context`` says otherwise, and
+    get pickled copies of the dataset.
     ``worker_init_fn`` is called in each worker with its number; ``timeout`` is how many seconds a
     batch may take (0: any); ``persistent_workers`` stay from pass to pass.  ``pin_memory`` is
     taken for the sake of programs that pass it: a CPU has nothing to pin for.

@@ -546,6 +546,11 @@ def num_threads() -> int:
     return lib.hyb_num_threads()
 
 
+def confine_thread(confined: bool = True) -> bool:
+    """Let kernels that this thread calls use no other one, or all again; what was so before."""
+    return bool(lib.hyb_confine_thread(confined))
+
+
 def memory() -> dict[str, int]:
     """Bytes of large buffers: live, cached for reuse, and the peak; allocations so far."""
     stats = lib.hyb_memory()

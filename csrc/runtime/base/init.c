@@ -87,6 +87,8 @@ hyb_status hyb_set_num_threads(int32_t n)
 
 int32_t hyb_num_threads(void) { return is_ready() ? hyb_pool_threads() : 1; }
 
+int32_t hyb_confine_thread(int32_t confined) { return hyb_pool_confine(confined != 0); }
+
 /* Choices ---------------------------------------------------------------------------------------- */
 
 const char *hyb_choice_name(int32_t choice)

@@ -3,8 +3,9 @@
  * One job runs at a time.  Its chunks are taken from a counter by whoever comes: the caller at
  * once, the workers as they wake.  A caller that finds the pool busy (another thread's job, or a
  * call from inside a chunk) runs its chunks itself; for another thread's job a worker gives up its
- * seat meanwhile, so that no more threads compute than were asked for.  Chunks have the same bounds
- * in every case, so results depend on none of this.
+ * seat meanwhile, so that no more threads compute than were asked for.  A thread may be confined:
+ * it does so with every job of its own.  Chunks have the same bounds in every case, so results
+ * depend on none of this.
  *
  * The gate is one word: how often it was opened and closed (upper half, odd while a job is open)
  * and how many workers are inside (lower half).  Workers enter by adding one while it is open; the
@@ -99,6 +100,9 @@ static bool all_left(uint32_t unused)
 
 /* Whether this thread is in a chunk, or the caller of one: it is counted already. */
 static _Thread_local bool counted;
+
+/* Whether this thread never takes the pool: of some that run beside each other already. */
+static _Thread_local bool confined;
 
 /* Workers that may be inside. */
 static uint32_t free_seats(void)
@@ -237,7 +241,7 @@ void hyb_compute_apart(bool apart)
     atomic_fetch_add(&pool.alone, apart ? 1 : -1);
 }
 
-/* The pool is busy. */
+/* The pool is busy, or not for this thread. */
 static hyb_status run_inline(int64_t n, int64_t grain, hyb_work_fn fn, void *context)
 {
     hyb_compute_apart(true);
@@ -271,7 +275,7 @@ static hyb_status run_shared(int64_t n, int64_t grain, hyb_work_fn fn, void *con
 
 bool hyb_is_alone(void)
 {
-    return counted || atomic_load_explicit(&n_threads, memory_order_relaxed) < 2;
+    return counted || confined || atomic_load_explicit(&n_threads, memory_order_relaxed) < 2;
 }
 
 hyb_status hyb_parallel_for(int64_t n, int64_t grain, hyb_work_fn fn, void *context)
@@ -280,12 +284,12 @@ hyb_status hyb_parallel_for(int64_t n, int64_t grain, hyb_work_fn fn, void *cont
         return n > 0 ? fn(context, 0, n) : HYB_OK;
     if (grain < 1)
         grain = 1;
-    if (hyb_is_alone()) /* a chunk's own chunks never take the pool */
+    const int threads = atomic_load_explicit(&n_threads, memory_order_relaxed);
+    if (counted || threads < 2) /* a chunk's own chunks never take the pool */
         return run_chunks(n, grain, fn, context);
-    if (atomic_load_explicit(&pool.busy, memory_order_relaxed)
+    if (confined || atomic_load_explicit(&pool.busy, memory_order_relaxed)
         || atomic_exchange_explicit(&pool.busy, true, memory_order_acquire))
         return run_inline(n, grain, fn, context);
-    const int threads = atomic_load_explicit(&n_threads, memory_order_relaxed);
     const hyb_status status = run_shared(n, grain, fn, context, threads);
     atomic_store_explicit(&pool.busy, false, memory_order_release);
     return status;
@@ -341,3 +345,10 @@ hyb_status hyb_pool_set_threads(int32_t n)
 }
 
 int32_t hyb_pool_threads(void) { return atomic_load(&n_threads); }
+
+bool hyb_pool_confine(bool on)
+{
+    const bool before = confined;
+    confined = on;
+    return before;
+}

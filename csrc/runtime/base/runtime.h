@@ -40,6 +40,7 @@ void *hyb_tile_scratch(size_t nbytes);
 hyb_status hyb_pool_init(void); /* reads HYBRID_NUM_THREADS */
 hyb_status hyb_pool_set_threads(int32_t n);
 int32_t hyb_pool_threads(void);
+bool hyb_pool_confine(bool on); /* this thread; says whether it was */
 bool hyb_is_alone(void);        /* whether parallel_for, called now, would use this thread only */
 /* From now on this thread computes beside the pool, whose workers give up a seat for it; or no more. */
 void hyb_compute_apart(bool apart);
