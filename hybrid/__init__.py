@@ -260,6 +260,7 @@ if _typing.TYPE_CHECKING:
     from hybrid.calls.control_functions import py_call as py_call
     from hybrid.calls.control_functions import scan as scan
     from hybrid.calls.control_functions import while_loop as while_loop
+    from hybrid.calls.dynamic_axes import Dim as Dim
     from hybrid.calls.hybridized import hybridize as hybridize
     from hybrid.nn import summary as summary
     from hybrid.trace.gradients.checkpoint import checkpoint as checkpoint

@@ -21,6 +21,7 @@ from hybrid.core.package import FOLDER
 MODULES = ("data", "linalg", "nn", "optim", "plots", "train")
 _NAMES = {  # public names, by the modules that they come from
     "hybrid.calls.control_functions": ("cond", "py_call", "scan", "while_loop"),
+    "hybrid.calls.dynamic_axes": ("Dim",),
     "hybrid.calls.hybridized": ("hybridize",),
     "hybrid.nn": ("summary",),
     "hybrid.trace.gradients.checkpoint": ("checkpoint",),

@@ -16,6 +16,7 @@ TOP = [
     "Tensor",
     "HybridError",
     "hybridize",
+    "Dim",
     "no_convert",
     "checkpoint",
     "cache_plans",

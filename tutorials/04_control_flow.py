@@ -152,6 +152,30 @@ else:
     raise AssertionError("the assert of the author is part of the graph")
 
 
+# %% An exception that depends on a tensor is a jump to the clause that catches it, with what the
+# function has written before.  Functions that are called may raise it, and loops be left by it.
+def root(value):
+    if value < 0:
+        raise ValueError("no root", value)
+    return value**0.5
+
+
+@hy.hybridize
+def sum_of_roots(values):
+    total = hy.zeros(())
+    try:
+        for value in values:
+            total += root(value)
+    except ValueError as error:
+        return total, error.args[1]
+    return total, None
+
+
+assert sum_of_roots(hy.asarray([4.0, 9.0]))[1] is None
+total, culprit = sum_of_roots(hy.asarray([4.0, -1.0, 9.0]))
+assert total.item() == 2 and culprit.item() == -1
+
+
 # %% Names keep Python's meaning: one that no iteration has bound is unbound.
 @hy.hybridize
 def last_doubled(values):

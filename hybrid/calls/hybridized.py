@@ -7,10 +7,11 @@ import functools
 import sys
 import types
 import warnings
-from collections.abc import Callable, Collection, Hashable, Iterator, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from hybrid.calls.dynamic_axes import Axis, Declared, Table, declared_axes, require_table
 from hybrid.calls.executable import PlanInfo, Planned
 from hybrid.calls.families import NONE, Family, NumberInputs, Trace, covers, family_key
 from hybrid.calls.open_families import Opened, OpenFamily, open_family_key
@@ -64,14 +65,8 @@ class Hybridized:
         fallback: str = "error",
         max_plans: int = 64,
         name: str | None = None,
-        dynamic: bool | None = None,
+        dynamic: bool | Table | None = None,
     ) -> None:
-        if dynamic is not None and dynamic is not False:
-            raise ArgumentError(
-                f"dynamic is {dynamic!r}",
-                why="Axes whose sizes change are opened by themselves.",
-                fix="leave dynamic out, or give False for a capture for each size",
-            )
         require_choice("mode", mode, MODES)
         require_choice("optimize", optimize, ("exact", "fast"))
         require_choice("fallback", fallback, ("error", "eager"))
@@ -82,6 +77,7 @@ class Hybridized:
             )
         if isinstance(max_plans, bool) or not isinstance(max_plans, int) or max_plans < 1:
             raise ArgumentError(f"max_plans is {max_plans!r}", fix="give an int >= 1")
+        require_table(function, dynamic)
         functools.update_wrapper(self, function)
         self.function = function
         self.unbound: Hybridized | None = None  # of a method: the one that the class holds
@@ -305,17 +301,25 @@ class Hybridized:
         """The family of calls that differ in sizes alone; few are kept."""
         key = open_family_key(call.key, call.leaves)
         family = self._open_families.get(key)
+        if family is None or self.options["dynamic"]:
+            declared = self._declared(call)
         if family is None:
             if len(self._open_families) >= self.options["max_plans"]:
                 self._forget({plan for plan in self._all_plans() if plan.opened is not None})
                 self._open_families.clear()
                 self._bound_nbytes = 0
-            family = self._open_families[key] = OpenFamily(call.leaves)
+            family = self._open_families[key] = OpenFamily(call.leaves, declared)
         return family
+
+    def _declared(self, call: Call) -> Mapping[Axis, Declared]:
+        """The axes that are declared to vary; raises where sizes are not as they are declared."""
+        dynamic = self.options["dynamic"]
+        names = call.names() if dynamic else ()
+        return declared_axes(self.function, dynamic, call.leaves, names)
 
     def _opens(self) -> bool:
         """Whether axes are opened."""
-        return self.options["dynamic"] is None and not current().traces
+        return self.options["dynamic"] is not False and not current().traces
 
     def _why(self, call: Call) -> str:
         dropped = call.key in self._dropped and not self._plans.get(call.key)
@@ -333,7 +337,7 @@ class Hybridized:
         converts = self.options["mode"] != "trace"
         members = _as_they_are
         options: dict[str, Any] = {"numbers": inputs.numbers, "opened": opened}
-        if inputs or not is_straight(self.function, args, kwargs):
+        if inputs or opened or not is_straight(self.function, args, kwargs):
             with phase("import"):  # at the first capture of a process
                 from hybrid.staging.callee import resolving
                 from hybrid.staging.classes import with_converted_members
@@ -454,9 +458,20 @@ class Hybridized:
 
     @as_before
     def graph(self, *args: Any, **kwargs: Any) -> Graph:
-        """The graph that a call with these arguments is captured into; runs nothing."""
-        leaves, _ = flatten((args, kwargs))
-        return self._trace(args, kwargs, lifted(leaves)).graph
+        """The graph that a call with these arguments is captured into; runs nothing.
+
+        It has symbols for axes that are declared to vary.
+        """
+        leaves, key = self._leaves(args, kwargs)
+        if not self.options["dynamic"]:
+            return self._trace(args, kwargs, leaves).graph
+        call = Call(self.function, args, kwargs, leaves, key)
+        family = OpenFamily(leaves, self._declared(call))
+        opened = family.opened(leaves)
+        made = self._trace(args, kwargs, leaves, opened=opened or None)
+        if made.open_axes is not None:
+            family.require_open(made.open_axes, opened)
+        return made.graph
 
     @as_before
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
@@ -507,8 +522,19 @@ class Hybridized:
             mode=self.options["mode"],
             verdict=verdict,
             plans=[(plan.sizes, plan.why) for plan in self.plans],
+            sizes=self._size_rows(call),
             caller=author_location(),
         )
+
+    def _size_rows(self, call: Call) -> Iterable[str]:
+        """What explain() says of the sizes of calls like this one."""
+        from hybrid.explain.inputs import size_rows
+
+        family = self._open_families.get(open_family_key(call.key, call.leaves))
+        if family is None:
+            return ()
+        captures = [made.capture for made in family.captures]
+        return size_rows(captures, family.fixing, family.refusal, call.names())
 
     @property
     def plans(self) -> list[PlanInfo]:
@@ -595,12 +621,15 @@ def hybridize(function: Any = None, /, **options: Any) -> Any:
     mode: ``"auto"``, ``"trace"`` or ``"ast"``; optimize: ``"exact"`` never changes a bit,
     ``"fast"`` may; fallback: ``"error"``, or ``"eager"`` to run what cannot be captured eagerly,
     with a warning; max_plans: how many plans are kept (least recently used go first); dynamic: None
-    opens axes whose sizes change, False captures the function for each size.
+    opens axes whose sizes change, False captures the function for each size, a table such as
+    ``{"x": {0: hybrid.Dim("batch", 1, 512)}, 1: {1: True}}`` opens axes of arguments, by name or
+    position, from the first call on; one that the function fixes raises CaptureError.
 
     An axis that has other sizes in the second call is opened: one capture serves all sizes, each
     of which gets a plan of its own, with the bits of eager code.  What Python code asks of a size
-    is a condition of the capture (``n > 16``); what takes it for a plain number (``range(n)``,
-    ``str(n)``, ``n / 2``) fixes the axis, and the function is captured for each size again.
+    is a condition of the capture (``n > 16``); loops over it are one node, and arithmetic, floats
+    included, is that of each size.  What takes it for a plain number (``str(n)``, ``[0] * n``, a
+    NumPy function) fixes the axis, and the function is captured for each size again.
 
     What a function computes of tensors from outside alone, which it does not write, is computed
     again only when they have been written.

@@ -10,16 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
+from hybrid.calls.dynamic_axes import Axis, Declared
 from hybrid.calls.open_captures import OpenCapture
 from hybrid.core.exceptions import is_interrupt
+from hybrid.core.size_conditions import Condition
 from hybrid.core.sizes import HIGHEST, LOWEST
 from hybrid.eager.tensor import Tensor
-from hybrid.trace.capture.captured_graph import Capture
+from hybrid.errors import CaptureError
+from hybrid.trace.capture.captured_graph import Capture, OpenAxes
 from hybrid.trace.capture.first_gradients import adding
 
-Axis = tuple[int, int]  # of a leaf of the arguments
-Opened = Mapping[Axis, int]  # axes of one number have one symbol
+Opened = Mapping[Axis, Hashable]  # axes of one number, or of one Dim, have one symbol
 AtSizes = tuple[OpenCapture, Sequence[int]]
+_NONE: Mapping[Axis, Declared] = {}
 _REMEMBERED = 16  # calls whose shapes tell which axes change
 MOST = 8  # open captures of a family: a function that needs more tells sizes apart
 
@@ -27,12 +30,14 @@ MOST = 8  # open captures of a family: a function that needs more tells sizes ap
 class OpenFamily:
     """The open captures of calls whose arguments differ in sizes alone."""
 
-    def __init__(self, leaves: Sequence[Any]) -> None:
+    def __init__(self, leaves: Sequence[Any], declared: Mapping[Axis, Declared] = _NONE) -> None:
+        self.declared = declared  # axes that are open from the first call on
         self.keep = [leaf for leaf in leaves if not isinstance(leaf, Tensor)]  # ids in the key
         self.seen: list[tuple[tuple[int, ...], ...]] = []  # shapes of the tensors of each call
         self.captures: list[OpenCapture] = []
         self.fixed: set[Axis] = set()  # that the function takes for plain numbers
         self._pinned: dict[Axis, int] = {}  # that it did so at one size, which may be by chance
+        self.fixing: dict[Axis, Condition] = {}  # what fixes these
         self.refusal = ""  # why there is no open capture
         self._failure = ""
         self._looked: set[str] = set()  # digests of files that were looked for
@@ -77,14 +82,18 @@ class OpenFamily:
 
     def opened(self, leaves: Sequence[Any]) -> Opened:
         """The axes that differ from call to call; those that always agree have one number."""
-        found: dict[Axis, int] = {}
+        found: dict[Axis, Hashable] = {
+            place: entry.dim or (entry.label,)
+            for place, entry in self.declared.items()
+            if LOWEST <= leaves[place[0]].type.shape[place[1]] <= HIGHEST
+        }
         numbers: dict[tuple[int, ...], int] = {}
         tensors = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
         for at, i in enumerate(tensors):
             for axis, size in enumerate(leaves[i].type.shape):
                 history = (size, *[shapes[at][axis] for shapes in self.seen])
                 varies = len(set(history)) > 1 and LOWEST <= size <= HIGHEST
-                if varies and (i, axis) not in self.fixed:
+                if varies and (i, axis) not in self.fixed and (i, axis) not in found:
                     found[i, axis] = numbers.setdefault(history, len(numbers))
         return found
 
@@ -102,11 +111,14 @@ class OpenFamily:
         except Exception as error:
             if is_interrupt(error):
                 raise
+            if self.declared and isinstance(error, CaptureError):
+                raise
             self._failure = (str(error) or type(error).__name__).splitlines()[0]
             return None
         axes = made.open_axes
         assert axes is not None
         pinned = [symbol in axes.sizes.pinned() for symbol in axes.sizes.symbols]
+        self.require_open(axes, opened)
         if any(pinned):
             numbers = [
                 opened[place] for place, is_one in zip(axes.places, pinned, strict=True) if is_one
@@ -115,9 +127,31 @@ class OpenFamily:
                 size = leaves[place[0]].type.shape[place[1]]
                 if self._pinned.setdefault(place, size) != size:
                     self.fixed.add(place)
+            for condition in axes.sizes.fixing():
+                at = axes.sizes.symbols.index(condition.size.terms[0][0][0])
+                number = opened[axes.places[at]]
+                places = [place for place, other in opened.items() if other == number]
+                for place in places:
+                    self.fixing.setdefault(place, condition)
             rest = {place: number for place, number in opened.items() if number not in numbers}
             return self._opening(leaves, rest, trace, fast, files) if rest else None
         return self._entered(leaves, made, fast, files)
+
+    def require_open(self, axes: OpenAxes, opened: Opened) -> None:
+        """Raise where a declared axis is one that the function takes for a plain number."""
+        for place, symbol in zip(axes.places, axes.sizes.symbols, strict=True):
+            number = opened[place]
+            labels = [e.label for e in self.declared.values() if number in (e.dim, (e.label,))]
+            fixing = [c for c in axes.sizes.fixing() if c.size.terms[0][0][0] is symbol]
+            if not (labels and fixing):
+                continue
+            raise CaptureError(
+                f"{labels[0]} is declared to vary, and the function fixes it: {fixing[0]}",
+                at=fixing[0].at,
+                why="What takes a size for a plain number (str(n), [0] * n, a NumPy function) is "
+                "captured for that size alone.",
+                fix="compute with the size, or with tensors, instead; or do not declare the axis",
+            )
 
     def _entered(
         self, leaves: Sequence[Any], made: Capture, fast: bool, files: Any

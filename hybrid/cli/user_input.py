@@ -12,10 +12,13 @@ from typing import Any, NoReturn
 
 import typer
 
+from hybrid.calls.dynamic_axes import Dim
 from hybrid.core.types import DTYPES, TensorType, tensor_type
 from hybrid.errors import HybridError
 from hybrid.memory import native
 
+SYMBOL = re.compile(r"(?<=[\[,\s])[A-Za-z_]\w*(?=\s*[,\]])")  # among the sizes of a type
+FIRST_SIZE = 37  # of the first symbol, where a value is needed; others have 41, 45 ...
 TYPE = re.compile(r"(?P<dtype>\w+)\[(?P<shape>\s*(?:\d+\s*(?:,\s*\d+\s*)*)?)\]")
 
 
@@ -54,6 +57,29 @@ def require_writable(option: str, path: Path) -> None:
 def parse_types(texts: Sequence[str]) -> list[TensorType]:
     """Types written as ``f32[8,4]``; fails on anything else."""
     return [parse_type(text) for text in texts]
+
+
+def parse_open_types(
+    texts: Sequence[str],
+) -> tuple[list[TensorType], dict[int, dict[int, Dim]]]:
+    """Types whose sizes may be symbols, as ``f32[n,8]``: at some sizes, and the table of axes."""
+    values: dict[str, int] = {}
+    types, dynamic = [], dict[int, dict[int, Dim]]()
+    for at, text in enumerate(texts):
+        head, bracket, sizes = text.partition("[")
+        named = SYMBOL.findall(f"[{sizes}")
+        for name in named:
+            values.setdefault(name, FIRST_SIZE + 4 * len(values))
+        plain = SYMBOL.sub(lambda found: str(values[found.group()]), f"[{sizes}")
+        types.append(parse_type(head + plain if bracket else text))
+        axes = {
+            axis: Dim(size.strip().rstrip("]").strip())
+            for axis, size in enumerate(sizes.split(","))
+            if size.strip().rstrip("]").strip() in values
+        }
+        if axes:
+            dynamic[at] = axes
+    return types, dynamic
 
 
 def parse_type(text: str) -> TensorType:

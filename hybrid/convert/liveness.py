@@ -42,14 +42,18 @@ class Liveness:
         """Names that may be read once ``statement`` is done."""
         return self.after.get(id(statement), NONE) | self.always
 
-    def live_at_head(self, loop: ast.stmt) -> Names:
-        """Names that an iteration of ``loop`` may read, or hand on, before it binds them."""
-        return self.heads.get(id(loop), NONE) | self.always
+    def live_at_head(self, node: ast.stmt) -> Names:
+        """Names that an iteration of a loop may read, or hand on, before it binds them.
+
+        Or a clause of a try, and what comes behind that.
+        """
+        return self.heads.get(id(node), NONE) | self.always
 
     def block(self, body: Sequence[ast.stmt], live: Names, exits: Exits) -> Names:
         """The live variables before ``body``, when ``live`` are those after it."""
         for statement in reversed(body):
-            self.after[id(statement)] = self.after.get(id(statement), NONE) | live
+            after = live | exits.raises  # which what it calls may jump to
+            self.after[id(statement)] = self.after.get(id(statement), NONE) | after
             live = self.statement(statement, live, exits) | exits.raises
         return live
 
@@ -126,6 +130,7 @@ class Liveness:
             handlers |= (inside - {handler.name or ""}) | _reads(handler.type)
         after = self.block(node.orelse, live, exits)
         inner = replace(exits, raises=exits.raises | handlers)
+        self.heads[id(node)] = self.heads.get(id(node), NONE) | inner.raises
         return self.block(node.body, after, inner)
 
 

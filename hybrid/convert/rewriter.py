@@ -177,6 +177,11 @@ class Rewriter:
         yield
         self.in_class, self.in_comprehension, self.in_nested = saved
 
+    def follows(self, inner: ast.stmt, outer: ast.stmt) -> None:
+        """Let what is known of the statement ``outer`` hold for ``inner``, which ends it."""
+        assert self.liveness is not None
+        self.liveness.after[id(inner)] = self.liveness.after.get(id(outer), frozenset())
+
     # Depth ------------------------------------------------------------------------------------
 
     @contextmanager
@@ -223,7 +228,7 @@ class Rewriter:
         found = names_in(node)
         bound = (found.bound | found.set_inside) & self.scope.locals
         head: frozenset[str] = frozenset()
-        if isinstance(node, LOOPS):
+        if isinstance(node, (*LOOPS, *TRIES)):
             head = self.liveness.live_at_head(node) & self.scope.locals
         after = self.liveness.live_after(node) | set(stops_of(node))
         read = found.uses if isinstance(node, ast.If) else head  # by the other branch, perhaps

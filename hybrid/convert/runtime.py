@@ -49,7 +49,8 @@ class Site:
     function: str  # the qualified name of the function it is in
     names: tuple[str, ...] = ()  # bound in the construct, and read after it or in another pass
     after: frozenset[str] = frozenset()  # those that are live after the construct
-    head: frozenset[str] = frozenset()  # of a loop: those that an iteration may read first
+    # Those that an iteration of a loop, or a clause of a try, may read first.
+    head: frozenset[str] = frozenset()
     rebound: frozenset[str] = frozenset()  # those bound plainly, not only by `+=` and its like
     stops: tuple[str, ...] = ()  # flags that end a loop
     yields: bool = False  # whether it contains yield or await

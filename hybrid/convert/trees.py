@@ -109,6 +109,18 @@ def blocks_of(node: ast.stmt) -> Iterator[list[ast.stmt]]:
         yield part.body
 
 
+def leaves(body: Sequence[ast.stmt], looping: bool = False) -> bool:
+    """Whether a jump leads out of ``body``, which is ``looping`` in a loop of its own or not."""
+    for node in body:
+        if isinstance(node, ast.Return if looping else (ast.Return, ast.Break, ast.Continue)):
+            return True
+        for block in blocks_of(node):
+            inside = looping or (isinstance(node, LOOPS) and block is node.body)
+            if leaves(block, inside):
+                return True
+    return False
+
+
 def assigned_lines(body: Sequence[ast.stmt]) -> dict[str, int]:
     """For each name the first line of ``body`` that binds it."""
     found: dict[str, int] = {}

@@ -13,96 +13,68 @@ Code that computes with sizes runs once, at the sizes of one call.  Each Size kn
 so every comparison has an answer.  Where that does not follow from the ranges of the symbols it is
 a condition, which another binding of the symbols has to meet: then all that was computed holds for
 that binding, too, and ``bound`` says what it is there.  An expression is a polynomial with integer
-coefficients; quotients and remainders that do not come out even are variables of it by themselves.
+coefficients; quotients and remainders that do not come out even, and what else is no polynomial,
+are variables of it by themselves (``SizeCall``).  A float made of sizes is a ``SizeFloat``.
 """
 
 from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, NoReturn
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NoReturn
 
 import numpy as np
+
+from hybrid.core.size_conditions import (
+    RELATIONS,
+    Condition,
+    Defined,
+    FloatCondition,
+    Relation,
+    polynomial_text,
+)
+from hybrid.core.size_functions import (
+    FUNCTIONS,
+    Monomial,
+    Range,
+    SizeCall,
+    SizeSymbol,
+    SizeValue,
+    Terms,
+    Variable,
+    code_of,
+    range_of,
+    value_here,
+)
+from hybrid.core.size_values import SizeArray, SizeBytes, SizeFloat, SizeOfCall
+from hybrid.errors import author_location
 
 # Of a symbol: axes of no elements, and of one, are special to most ops, longer ones to kernels.
 LOWEST, HIGHEST = 2, 2**31 - 1
 
-Relation = Literal["==", "<", "<="]
-_RELATIONS: dict[str, Callable[[int, int], bool]] = {
-    "==": operator.eq, "<": operator.lt, "<=": operator.le,
-}  # fmt: skip
-_OPPOSITE = {"==": "!=", "<": ">=", "<=": ">"}
+# Of ranges: what fails where all comparisons do, and what holds where all of them do.
+_LOOSE: dict[Relation, Relation] = {"==": "<=", "<": "<", "<=": "<="}
+_STRICT: dict[Relation, Relation] = {"==": "<", "<": "<", "<=": "<="}
+_KNOWN = {"inf": math.inf, "nan": math.nan, "functions": FUNCTIONS}  # names in texts of code
 _OF_NUMPY = {
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul,
     "floor_divide": operator.floordiv, "remainder": operator.mod,
 }  # fmt: skip
-_DIVISIONS = {"//": operator.floordiv, "%": operator.mod}
-
-Range = tuple["int | None", "int | None"]  # the least and the largest value; None: any
-
-
-class SizeSymbol:
-    """A variable of sizes: its name, its value here, and its range."""
-
-    __slots__ = ("high", "low", "name", "order", "value")
-
-    def __init__(self, name: str, value: int, low: int, high: int, order: int) -> None:
-        self.name, self.value, self.low, self.high, self.order = name, value, low, high, order
-
-    @property
-    def range(self) -> Range:
-        return self.low, self.high
-
-    def __str__(self) -> str:
-        return self.name
-
-
-class SizeQuotient:
-    """``a // b`` or ``a % b``, which is no polynomial: a variable that others determine."""
-
-    __slots__ = ("kind", "left", "order", "range", "right", "value")
-
-    def __init__(self, kind: str, left: Any, right: Any, order: int) -> None:
-        self.kind, self.left, self.right, self.order = kind, left, right, order
-        self.value = _DIVISIONS[kind](value_here(left), value_here(right))
-        self.range = _quotient_range(kind, _range(left), _range(right))
-
-    def __str__(self) -> str:
-        sides = [str(s) if _is_single(s) else f"({s})" for s in (self.left, self.right)]
-        return f" {self.kind} ".join(sides)
-
-
-Variable = SizeSymbol | SizeQuotient
-Monomial = tuple[Variable, ...]  # a product, by ascending order
-Terms = tuple[tuple[Monomial, int], ...]  # a sum, with factors that are not 0
-
-
-class Condition(NamedTuple):
-    """That ``size``, compared with 0, gives ``holds``."""
-
-    size: Size
-    relation: Relation
-    holds: bool
-
-    def __str__(self) -> str:
-        """Both sides of the comparison, without negative terms."""
-        left = {m: c for m, c in self.size.terms if c > 0}
-        right = {m: -c for m, c in self.size.terms if c < 0}
-        sign = self.relation if self.holds else _OPPOSITE[self.relation]
-        return f"{_text(left)} {sign} {_text(right)}"
 
 
 class OpenSizes:
     """The symbols of one capture, and the conditions that their values have to meet."""
 
-    __slots__ = ("_quotients", "_test", "conditions", "fixed", "symbols")
+    __slots__ = ("_calls", "_test", "conditions", "fixed", "staged", "symbols")
 
     def __init__(self) -> None:
         self.symbols: list[SizeSymbol] = []
-        self.conditions: dict[tuple[Terms, str], Condition] = {}
+        self.conditions: dict[Any, Condition | FloatCondition | Defined] = {}
         self.fixed: list[tuple[Size, int]] = []  # what had to be a plain int, and which
-        self._quotients: dict[tuple[str, Any, Any], SizeQuotient] = {}
+        # What gives the comparisons of open ints that are no conditions, in the test of a loop.
+        self.staged: Callable[..., Any] | None = None
+        self._calls: dict[Any, SizeCall] = {}
         self._test: tuple[int, Callable[..., bool]] | None = None
 
     def symbol(self, name: str, value: int, low: int = LOWEST, high: int = HIGHEST) -> Size:
@@ -120,26 +92,27 @@ class OpenSizes:
         return self._test[1](*values)
 
     def bound(self, value: Any, values: Sequence[int]) -> Any:
-        """``value`` (a Size, an int, or a tuple of such) for these values of the symbols."""
-        known: dict[Variable, int] = dict(zip(self.symbols, values, strict=True))
+        """``value`` for these values of the symbols; what holds none of them as it is."""
+        known: dict[Variable, Any] = dict(zip(self.symbols, values, strict=True))
         return _bound(value, known)
 
-    def evaluator(self, formulas: Sequence[Any]) -> Callable[..., list[int]]:
+    def evaluator(self, formulas: Sequence[Any]) -> Callable[..., list[Any]]:
         """A function of values of the symbols that gives those of ``formulas``, in their order."""
         local = self._names()
-        text = ", ".join([_code(formula, local) for formula in formulas])
-        return eval(f"lambda {', '.join(local.values())}: [{text}]", {})
+        text = ", ".join([code_of(formula, local) for formula in formulas])
+        return eval(f"lambda {', '.join(local.values())}: [{text}]", _KNOWN)
 
     def pinned(self) -> set[SizeSymbol]:
         """The symbols of which the conditions allow the value here alone."""
-        return {
-            size.terms[0][0][0]
-            for size, relation, holds in self.conditions.values()
-            if relation == "==" and holds and _is_shifted_symbol(size)
-        }
+        return {condition.size.terms[0][0][0] for condition in self.fixing()}
+
+    def fixing(self) -> list[Condition]:
+        """The conditions that allow one value of a symbol alone."""
+        found = [c for c in self.conditions.values() if type(c) is Condition]
+        return [c for c in found if c.relation == "==" and c.holds and _is_shifted_symbol(c.size)]
 
     def _next(self) -> int:
-        return len(self.symbols) + len(self._quotients)
+        return len(self.symbols) + len(self._calls)
 
     def _names(self) -> dict[Variable, str]:
         """The symbols as parameters of a function, in their order."""
@@ -149,10 +122,19 @@ class OpenSizes:
         """A function of the values: ranges first, for conditions may divide."""
         local = self._names()
         terms = [f"{s.low} <= {local[s]} <= {s.high}" for s in self.symbols]
-        for size, relation, holds in self.conditions.values():
-            sign = relation if holds else _OPPOSITE[relation]
-            terms.append(f"{_code(size, local)} {sign} 0")
-        return eval(f"lambda {', '.join(local.values())}: {' and '.join(terms) or 'True'}", {})
+        terms += [condition.code(local) for condition in self.conditions.values()]
+        names = ", ".join(local.values())
+        test = eval(f"lambda {names}: {' and '.join(terms) or 'True'}", _KNOWN)
+        if not any(type(condition) is Defined for condition in self.conditions.values()):
+            return test
+
+        def holds(*values: int) -> bool:
+            try:
+                return test(*values)
+            except (ArithmeticError, ValueError):
+                return False
+
+        return holds
 
     # What sizes ask ---------------------------------------------------------------------------
 
@@ -174,32 +156,69 @@ class OpenSizes:
                 return True
             if low is not None and low >= edge:
                 return False
-        answer = _RELATIONS[relation](size.value, 0)
+        answer = RELATIONS[relation](size.value, 0)
         key = size.terms, relation
         if key not in self.conditions:
-            self.conditions[key] = Condition(size, relation, answer)
+            self.conditions[key] = Condition(size, relation, answer, author_location())
         return answer
 
-    def fix(self, size: Size) -> int:
-        """The value of ``size`` here, which is a condition from now on."""
-        self.compare(size - size.value, "==")
-        self.fixed.append((size, size.value))
-        return size.value
+    def compare_floats(self, left: Any, relation: Relation, right: Any) -> bool:
+        """How two numbers compare, of which one is a float, as ``compare`` does."""
+        (low, high), (least, most) = range_of(left), range_of(right)
+        if low is not None and most is not None and not RELATIONS[_LOOSE[relation]](low, most):
+            return False
+        if high is not None and least is not None and RELATIONS[_STRICT[relation]](high, least):
+            return relation != "=="
+        answer = RELATIONS[relation](value_here(left), value_here(right))
+        key = _key(left), relation, _key(right)
+        if key not in self.conditions:
+            made = FloatCondition(left, relation, right, answer, author_location())
+            self.conditions[key] = made
+        return answer
+
+    def fix(self, number: Any) -> Any:
+        """The value of ``number`` here, which is a condition from now on."""
+        if type(number) is not Size:
+            for symbol in _symbols_of(number):
+                self.fix(Size(self, (((symbol,), 1),)))
+            return number.value
+        self.compare(number - number.value, "==")
+        self.fixed.append((number, number.value))
+        return number.value
 
     def divided(self, kind: str, left: Any, right: Any) -> Any:
         """``left // right`` or ``left % right``; ``right`` is not 0."""
         exact = _exact(self, left, right)
         if exact is not None:
             return exact if kind == "//" else 0
-        low, high = _range(left)
-        least = _range(right)[0]
+        low, high = range_of(left)
+        least = range_of(right)[0]
         if low is not None and low >= 0 and high is not None and least is not None and high < least:
             return 0 if kind == "//" else left
-        key = kind, _key(left), _key(right)
-        found = self._quotients.get(key)
+        return self.call(kind, left, right)
+
+    def call(self, name: str, *operands: Any) -> Any:
+        """A function of the table of ``size_functions``, of numbers some of which are of symbols.
+
+        A Size, a SizeFloat or SizeBytes; where the result is another thing, what it is here.
+        """
+        function = FUNCTIONS[name]
+        operands = tuple([x.size if isinstance(x, SizeHolder) else x for x in operands])
+        if not any(isinstance(x, SizeValue) for x in operands):
+            return function.compute(*operands)
+        if name in ("/", "//", "%") and operands[1] == 0:
+            return function.compute(*map(value_here, operands))  # raises
+        key = name, *[(_key(x), type(x)) for x in operands]
+        found = self._calls.get(key)
         if found is None:
-            found = self._quotients[key] = SizeQuotient(kind, left, right, self._next())
-        return Size(self, (((found,), 1),))
+            found = SizeCall(function, operands, self._next())
+            if type(found.value) not in _KINDS:
+                plain = [self.fix(x) if isinstance(x, SizeValue) else x for x in operands]
+                return function.compute(*plain)
+            self._calls[key] = found
+            if function.raises and None in found.range:
+                self.conditions[key] = Defined(found, author_location())
+        return _KINDS[type(found.value)](self, found)
 
 
 class SizeHolder:
@@ -207,10 +226,10 @@ class SizeHolder:
 
     __slots__ = ("size",)
 
-    size: Size
+    size: Any
 
 
-class Size:
+class Size(SizeValue):
     """An integer expression over the symbols of an ``OpenSizes``, which is no constant.
 
     It computes and compares as an int does.  Where Python or C asks for a plain int it is one:
@@ -233,6 +252,11 @@ class Size:
             self._range = _sum_range(ends)
         return self._range
 
+    @property
+    def is_single(self) -> bool:  # type: ignore[override]
+        (monomial, count), *more = self.terms
+        return not more and count == 1 and len(monomial) == 1
+
     @property  # type: ignore[misc]
     def __class__(self) -> type:
         """What isinstance() goes by: type rules ask whether sizes are ints."""
@@ -249,6 +273,8 @@ class Size:
         return self._combined(other, -1)
 
     def __rsub__(self, other: Any) -> Any:
+        if isinstance(other, float):
+            return self._called("-", other, self)
         return (-self)._combined(other, 1)
 
     def __neg__(self) -> Any:
@@ -263,7 +289,7 @@ class Size:
     def __mul__(self, other: Any) -> Any:
         terms = self._terms_of(other)
         if terms is None:
-            return self._plain() * other if isinstance(other, float) else NotImplemented
+            return self._called("*", self, other)
         made: dict[Monomial, int] = {}
         for a, x in self.terms:
             for b, y in terms:
@@ -274,12 +300,10 @@ class Size:
     __rmul__ = __mul__
 
     def __pow__(self, other: Any) -> Any:
-        if type(other) is Size or not isinstance(other, int) or other < 0:
-            return self._plain() ** other
-        return math.prod([self] * other)
+        return self._power(self, other)
 
     def __rpow__(self, other: Any) -> Any:
-        return other ** self._plain()
+        return self._power(other, self)
 
     def __floordiv__(self, other: Any) -> Any:
         return self._divided("//", self, other)
@@ -300,10 +324,10 @@ class Size:
         return other // self, other % self
 
     def __truediv__(self, other: Any) -> Any:
-        return self._plain() / other
+        return self._called("/", self, other)
 
     def __rtruediv__(self, other: Any) -> Any:
-        return other / self._plain()
+        return self._called("/", other, self)
 
     # Comparisons ------------------------------------------------------------------------------
 
@@ -362,10 +386,18 @@ class Size:
         return format(self._plain(), spec) if spec else str(self)
 
     def __str__(self) -> str:
-        return _text(dict(self.terms))
+        return polynomial_text(dict(self.terms))
 
     def __repr__(self) -> str:
         return f"<{self} = {self.value}>"
+
+    def code(self, local: Mapping[Variable, str]) -> str:
+        """A Python expression of it, in the names of its symbols."""
+        terms = [
+            "*".join([str(count), *[v.code(local) for v in monomial]])
+            for monomial, count in self.terms
+        ]
+        return f"({' + '.join(terms)})"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"the size {self} belongs to a capture, and cannot be pickled")
@@ -397,17 +429,34 @@ class Size:
     def _combined(self, other: Any, sign: int) -> Any:
         terms = self._terms_of(other)
         if terms is None:
-            return self._plain() + sign * other if isinstance(other, float) else NotImplemented
+            if sign > 0 or not isinstance(other, float):
+                return self._called("+", self, other)
+            return self._called("-", self, other)
         made = dict(self.terms)
         for monomial, count in terms:
             made[monomial] = made.get(monomial, 0) + sign * count
         return _made(self.scope, made)
 
+    def _called(self, name: str, left: Any, right: Any) -> Any:
+        """``left`` and ``right``, one of which it is, given to a function of the table."""
+        left, right = (s.size if isinstance(s, SizeHolder) else s for s in (left, right))
+        other = right if left is self else left
+        if isinstance(other, float) or _is_whole(other):
+            return self.scope.call(name, left, right)
+        return NotImplemented
+
+    def _power(self, base: Any, exponent: Any) -> Any:
+        base, exponent = (s.size if isinstance(s, SizeHolder) else s for s in (base, exponent))
+        whole = _is_whole(base) and _is_whole(exponent) and not exponent < 0  # else it is a float
+        if whole and type(exponent) is not Size and exponent <= 8:
+            return math.prod([base] * operator.index(exponent))
+        return self._called("**", base, exponent)
+
     def _divided(self, kind: str, left: Any, right: Any) -> Any:
         left, right = (s.size if isinstance(s, SizeHolder) else s for s in (left, right))
         other = right if left is self else left
         if isinstance(other, float):
-            return _DIVISIONS[kind](*(s._plain() if s is self else s for s in (left, right)))
+            return self.scope.call(kind, left, right)
         if self._terms_of(other) is None:
             return NotImplemented
         left, right = (s if type(s) is Size else operator.index(s) for s in (left, right))
@@ -423,10 +472,13 @@ class Size:
         if type(other) is Size and other.scope is not self.scope and relation == "==":
             return opposite
         if isinstance(other, float):
+            if type(other) is SizeFloat:
+                found = self.scope.compare_floats(self, relation, other)
+                return found is not opposite
             if math.isnan(other):
                 return False
             if math.isinf(other):
-                return _RELATIONS[relation](0, other) is not opposite
+                return RELATIONS[relation](0, other) is not opposite
             if not other.is_integer() and relation == "==":
                 return opposite
             relation = relation if other.is_integer() else "<"
@@ -435,7 +487,7 @@ class Size:
         if difference is NotImplemented:
             return NotImplemented
         if type(difference) is not Size:
-            found = _RELATIONS[relation](difference, 0)
+            found = RELATIONS[relation](difference, 0)
         else:
             found = self.scope.compare(difference, relation)
         return found is not opposite
@@ -476,6 +528,14 @@ def _exact(scope: OpenSizes, left: Any, right: Any) -> Any:
     return quotient if rest == 0 else None
 
 
+def is_at_most(a: Any, b: Any) -> bool | None:
+    """Whether ``a <= b`` for all sizes; None where it depends on them.  That is no condition."""
+    low, high = range_of(a - b)
+    if high is not None and high <= 0:
+        return True
+    return False if low is not None and low > 0 else None
+
+
 def span(item: slice, size: Any) -> tuple[Any, Any, int]:
     """First element, number of elements and step of a slice of an axis of ``size``."""
     bounds = item.start, item.stop, item.step
@@ -507,37 +567,57 @@ def _inside(bound: Any, size: Any, low: Any, high: Any) -> Any:
 # Values and ranges ------------------------------------------------------------------------------
 
 
-def value_here(size: Any) -> int:
-    """What ``size`` (a Size or an int) is at the call at hand; that is no condition."""
-    return size.value if type(size) is Size else size
+def _key(number: Any) -> Any:
+    if type(number) is Size:
+        return number.terms
+    return repr(number) if isinstance(number, float) and type(number) is float else number
 
 
-def _range(size: Any) -> Range:
-    return size.range if type(size) is Size else (size, size)
+def _is_whole(number: Any) -> bool:
+    return type(number) is Size or hasattr(number, "__index__")
 
 
-def _key(size: Any) -> Any:
-    return size.terms if type(size) is Size else size
+def _symbols_of(number: Any) -> Iterator[SizeSymbol]:
+    """The symbols that determine ``number``, each time they occur."""
+    calls = [number.call] if isinstance(number, SizeOfCall) else []
+    if type(number) is Size:
+        variables = [variable for monomial, _ in number.terms for variable in monomial]
+        yield from [v for v in variables if type(v) is SizeSymbol]
+        calls = [v for v in variables if isinstance(v, SizeCall)]
+    for call in calls:
+        for operand in call.operands:
+            yield from _symbols_of(operand)
 
 
 def _order(variable: Variable) -> int:
     return variable.order
 
 
-def _bound(value: Any, known: dict[Variable, int]) -> Any:
+def _bound(value: Any, known: dict[Variable, Any]) -> Any:
     if type(value) is tuple:
         return tuple([_bound(item, known) for item in value])
+    if isinstance(value, SizeOfCall):
+        return _bound_variable(value.call, known)
     if type(value) is not Size:
         return value
     total = 0
     for monomial, count in value.terms:
         for variable in monomial:
-            if variable not in known:  # a quotient
-                left, right = (_bound(s, known) for s in (variable.left, variable.right))
-                known[variable] = _DIVISIONS[variable.kind](left, right)
-            count *= known[variable]
+            count *= _bound_variable(variable, known)
         total += count
     return total
+
+
+def _bound_variable(variable: Variable, known: dict[Variable, Any]) -> Any:
+    if variable not in known:
+        assert isinstance(variable, SizeCall)
+        operands = [_bound(operand, known) for operand in variable.operands]
+        scope = next((o.scope for o in operands if isinstance(o, SizeValue)), None)
+        if scope is None:
+            known[variable] = variable.function.compute(*operands)
+        else:  # of other symbols
+            known[variable] = scope.call(variable.function.name, *operands)
+    return known[variable]
 
 
 def _sum_range(ranges: Sequence[Range]) -> Range:
@@ -561,30 +641,6 @@ def _product_range(monomial: Monomial) -> Range:
     return None if low == -math.inf else int(low), None if high == math.inf else int(high)
 
 
-def _quotient_range(kind: str, left: Range, right: Range) -> Range:
-    (low, high), (least, most) = left, right
-    if least is None or least <= 0:
-        return None, None
-    if kind == "%":
-        small = low is not None and low >= 0 and high is not None
-        ends = [end for end in (most and most - 1, high if small else None) if end is not None]
-        return 0, min(ends, default=None)
-    # Divided by less it is further from 0, by more it is nearer, but never above -1 again.
-    first = low if low is None else low // least if low < 0 else low // most if most else 0
-    last = high if high is None else high // least if high >= 0 else high // most if most else -1
-    return first, last
-
-
-# Text -------------------------------------------------------------------------------------------
-
-
-def _is_single(size: Any) -> bool:
-    if type(size) is not Size:
-        return size >= 0
-    (monomial, count), *more = size.terms
-    return not more and count == 1 and len(monomial) == 1 and type(monomial[0]) is SizeSymbol
-
-
 def _is_shifted_symbol(size: Size) -> bool:
     """Whether it is a symbol, times and plus a number."""
     variables = {variable for monomial, _ in size.terms for variable in monomial}
@@ -595,25 +651,13 @@ def _is_shifted_symbol(size: Size) -> bool:
     )
 
 
-def _text(terms: Mapping[Monomial, int]) -> str:
-    text = ""
-    for monomial, count in terms.items():
-        factors = [] if abs(count) == 1 and monomial else [str(abs(count))]
-        factors += [str(v) if type(v) is SizeSymbol else f"({v})" for v in monomial]
-        sign = "-" if count < 0 else "+" if text else ""
-        text += sign + "*".join(factors)
-    return text or "0"
+def _of_int(scope: OpenSizes, call: SizeCall) -> Size:
+    return Size(scope, (((call,), 1),))
 
 
-def _code(size: Any, local: Mapping[Variable, str]) -> str:
-    """A Python expression of ``size``, in the names of its symbols."""
-    if type(size) is not Size:
-        return f"({size})"
-
-    def factor(variable: Variable) -> str:
-        if isinstance(variable, SizeSymbol):
-            return local[variable]
-        return f"({_code(variable.left, local)} {variable.kind} {_code(variable.right, local)})"
-
-    terms = ["*".join([str(count), *map(factor, monomial)]) for monomial, count in size.terms]
-    return f"({' + '.join(terms)})"
+_KINDS: dict[type, Callable[..., Any]] = {
+    int: _of_int,
+    float: SizeFloat,
+    bytes: SizeBytes,
+    np.ndarray: SizeArray,
+}

@@ -14,8 +14,9 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from hybrid.core.open_ints import open_int, size_of
-from hybrid.core.sizes import Size, value_here
+from hybrid.core.open_numbers import OpenInt, open_number, size_of
+from hybrid.core.size_functions import value_here
+from hybrid.core.sizes import Size
 from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 
 MAX_RANK = 32  # HYB_MAX_RANK of the C runtime
@@ -164,6 +165,10 @@ def require_device(device: object) -> None:
 
 def tensor_type(dtype: DType, shape: Shape) -> TensorType:
     """The one TensorType of ``dtype`` and ``shape``."""
+    for n in shape:
+        if type(n) is OpenInt:
+            shape = tuple(map(size_of, shape))
+            break
     key = (dtype, shape)
     found = _interned.get(key)
     if found is not None:
@@ -192,7 +197,7 @@ def tensor_type(dtype: DType, shape: Shape) -> TensorType:
     made.dtype, made.shape, made.rank = dtype, shape, len(shape)
     made.size, made.nbytes, made.floating = size, size * dtype.itemsize, dtype.is_floating
     made.is_open = any(type(n) is Size for n in shape)
-    made.ints = tuple(map(open_int, shape)) if made.is_open else shape
+    made.ints = tuple(map(open_number, shape)) if made.is_open else shape
     with _interning:
         _recent.append(made)
         return _interned.setdefault((dtype, shape), made)

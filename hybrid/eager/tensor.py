@@ -16,7 +16,7 @@ import numpy as np
 from hybrid import ops
 from hybrid.config import advance_epoch
 from hybrid.core.imports import above
-from hybrid.core.open_ints import open_int
+from hybrid.core.open_numbers import open_number
 from hybrid.core.types import DEVICE, DType, Shape, TensorType, bfloat16, float32, require_device
 from hybrid.eager.batched_value import Lane, leaked, refuse_leaked, shared
 from hybrid.errors import (
@@ -74,11 +74,11 @@ class Tensor:
 
     @property
     def size(self) -> int:
-        return open_int(self.type.size)
+        return open_number(self.type.size)
 
     @property
     def nbytes(self) -> int:
-        return open_int(self.type.nbytes)
+        return open_number(self.type.nbytes)
 
     @property
     def device(self) -> str:

@@ -15,17 +15,20 @@ def leaf_names(
     function: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]
 ) -> tuple[str, ...]:
     """A name for each leaf of a call of ``function``."""
-    positional, rest = _parameters(authors_function(function))
     names: list[str] = []
     for index, argument in enumerate(args):
-        if index < len(positional):
-            name = positional[index]
-        else:
-            name = f"{rest}[{index - len(positional)}]" if rest else str(index + 1)
-        names += _paths(flatten(argument)[1], name)
+        names += _paths(flatten(argument)[1], positional_name(function, index))
     for name, argument in kwargs.items():
         names += _paths(flatten(argument)[1], name)
     return tuple(names)
+
+
+def positional_name(function: Callable[..., Any], index: int) -> str:
+    """The name of the argument at ``index``."""
+    positional, rest = _parameters(authors_function(function))
+    if index < len(positional):
+        return positional[index]
+    return f"{rest}[{index - len(positional)}]" if rest else str(index + 1)
 
 
 def given_name(function: Callable[..., Any], keys: tuple[Any, ...]) -> str:

@@ -86,6 +86,7 @@ class Explanation:
     writes: tuple[str, ...]  # attributes that a run sets
     guards: tuple[GuardRow, ...]
     plans: tuple[tuple[str, str], ...]  # what is cached, and why it was built
+    sizes: tuple[str, ...]  # of arguments: open, under which conditions, or fixed by what
     graph: Graph
 
     def __str__(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from hybrid.convert.conversion import is_converted_code
@@ -36,6 +36,7 @@ def build(
     mode: str,
     verdict: str,
     plans: Sequence[tuple[str, str]],
+    sizes: Iterable[str],
     caller: Location | None,
 ) -> Explanation:
     """Tell ``capture`` of ``function`` along its source."""
@@ -83,6 +84,7 @@ def build(
         writes=tuple(slot_name(write.address, paths, write.key) for write in capture.place_writes),
         guards=guards,
         plans=tuple(plans),
+        sizes=tuple(sizes),
         graph=capture.graph,
     )
 

@@ -1,9 +1,10 @@
-"""Inputs and guards of a capture, by names that the author knows."""
+"""Inputs, guards and open sizes of a capture, by names that the author knows."""
 
 from __future__ import annotations
 
+import os
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hybrid.eager.tensor import Tensor
@@ -202,3 +203,31 @@ def guard_rows(capture: Capture, inputs: Sequence[tuple[str, str]]) -> tuple[Gua
         counts[row] = counts.get(row, 0) + 1
     rows = [GuardRow(*row, count) for row, count in counts.items()]
     return tuple(sorted(rows, key=lambda row: (not row.telling, row.name, row.value)))
+
+
+def size_rows(
+    captures: Iterable[Capture],
+    fixing: Mapping[tuple[int, int], Any],
+    refusal: str,
+    names: Sequence[str],
+) -> Iterator[str]:
+    """A row for each open capture and its conditions, and for each axis that is fixed.
+
+    ``fixing`` are axes of leaves with the conditions that fix them; ``names`` those of the leaves.
+    """
+    for capture in captures:
+        if capture.open_axes is None:
+            continue
+        types = [f"{names[i]} {type_}" for i, type_ in sorted(capture.open_axes.types.items())]
+        yield f"open: {', '.join(types)}"
+        for condition in capture.open_axes.sizes.conditions.values():
+            yield f"   where {condition}{_place(condition)}"
+    for (leaf, axis), condition in sorted(fixing.items()):
+        yield f"axis {axis} of {names[leaf]} is fixed: {condition}{_place(condition)}"
+    if refusal:
+        yield f"no axis is open: {refusal}"
+
+
+def _place(condition: Any) -> str:
+    at = condition.at
+    return "" if at is None else f"  {os.path.basename(at.path)}:{at.line}"

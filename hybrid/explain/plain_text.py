@@ -60,6 +60,8 @@ def tables(explanation: Explanation) -> Iterator[tuple[str, list[str]]]:
         yield "Nodes of other lines", rows
     if explanation.inputs:
         yield "Inputs", list(input_rows(explanation))
+    if explanation.sizes:
+        yield "Sizes", list(explanation.sizes)
     if explanation.writes:
         yield "Attributes that a run sets", list(explanation.writes)
     if explanation.guards:

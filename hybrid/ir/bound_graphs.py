@@ -14,10 +14,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hybrid.core.sizes import OpenSizes, Size
+from hybrid.core.size_functions import SizeValue
+from hybrid.core.sizes import OpenSizes
 from hybrid.core.types import TensorType, tensor_type
 from hybrid.errors import GraphError
 from hybrid.ir.graph import Graph, Node, Value, sizes_of
+from hybrid.ir.op import frozen
 
 
 def bind(graph: Graph, values: Sequence[int]) -> Graph:
@@ -57,8 +59,8 @@ class SizeBinding:
     def attribute(self, value: Any) -> Any:
         if type(value) is tuple:
             return tuple([self.attribute(item) for item in value])
-        if type(value) is Size:
-            return self.sizes.bound(value, self.values)
+        if isinstance(value, SizeValue):
+            return frozen(self.sizes.bound(value, self.values))
         return self.type(value) if isinstance(value, TensorType) else value
 
     def graph(self, graph: Graph) -> Graph:

@@ -13,6 +13,7 @@ from typing import Any
 
 from hybrid.core.dataclass import dataclass, field
 from hybrid.core.imports import above
+from hybrid.core.size_functions import SizeValue
 from hybrid.core.sizes import OpenSizes, Size
 from hybrid.core.types import TensorType
 from hybrid.errors import Location
@@ -84,7 +85,7 @@ class Node:
 
 
 def _has_size(value: Any) -> bool:
-    return any(map(_has_size, value)) if type(value) is tuple else type(value) is Size
+    return any(map(_has_size, value)) if type(value) is tuple else isinstance(value, SizeValue)
 
 
 def _typed(value: Any) -> Any:
@@ -140,10 +141,18 @@ class Graph:
 
 
 def sizes_of(graph: Graph) -> OpenSizes | None:
-    """The symbols of ``graph``; None where its types are not open."""
+    """The symbols of ``graph``; None where neither its types nor its attributes are open."""
     for value in (*graph.params, *(v for node in graph.nodes for v in node.results)):
         if value.type.is_open:
             return next(n.scope for n in value.type.shape if type(n) is Size)
+    for node in graph.walk():
+        for result in node.results:
+            if result.type.is_open:
+                return next(n.scope for n in result.type.shape if type(n) is Size)
+        for _, value in node.attrs:
+            for item in value if type(value) is tuple else (value,):
+                if isinstance(item, SizeValue):
+                    return item.scope
     return None
 
 

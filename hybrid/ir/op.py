@@ -251,7 +251,7 @@ class Op:
         for name, value in merged.items():
             if value is inspect.Parameter.empty:
                 raise ArgumentTypeError(f"{self.name} needs the attribute {name!r}")
-        return tuple(sorted((name, _frozen(value)) for name, value in merged.items()))
+        return tuple(sorted((name, frozen(value)) for name, value in merged.items()))
 
     def __call__(self, *operands: Any, **attrs: Any) -> Any:
         return interpreter.current().apply(self, operands, attrs)
@@ -288,9 +288,10 @@ def _is_negative_zero(value: Any) -> bool:
     return isinstance(value, float) and value == 0 and math.copysign(1.0, value) < 0
 
 
-def _frozen(value: Any) -> Any:
+def frozen(value: Any) -> Any:
+    """``value`` as an attribute that tells itself apart from all others, and has a hash."""
     if isinstance(value, (list, tuple)):
-        return tuple(_frozen(item) for item in value)
+        return tuple(frozen(item) for item in value)
     return NegativeZero(-0.0) if _is_negative_zero(value) else value
 
 

@@ -11,7 +11,8 @@
     type      = dtype "[" [size ("," ...)*] "]"
     size      = ["-"] product (("+" | "-") product)*
     product   = factor ("*" factor)*
-    factor    = number | word | "(" size [("//" | "%") size] ")"
+    factor    = number | word | "(" size [("//" | "%" | "/" | "**" ...) size] ")"
+              | word ("." word)* "(" (size | dtype) ("," ...)* ")"
     attribute = number | size | string | bytes | true | false | none | dtype | type
               | "(" attribute,* ")"
 
@@ -21,12 +22,15 @@ Line breaks mean nothing; ``#`` begins a comment.  Attributes left out take thei
 from __future__ import annotations
 
 import json
+import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NoReturn
 
+from hybrid.core.size_functions import FUNCTIONS, SizeValue
+from hybrid.core.size_values import SizeArray
 from hybrid.core.sizes import HIGHEST, LOWEST, OpenSizes, Size
-from hybrid.core.types import BY_SHORT, TensorType, tensor_type
+from hybrid.core.types import BY_NAME, BY_SHORT, TensorType, tensor_type
 from hybrid.errors import GraphError, HybridError
 from hybrid.ir.graph import Attrs, Graph, Node, Value
 from hybrid.ir.op import REGISTRY, Op
@@ -42,6 +46,11 @@ _TOKEN = re.compile(
     |(?P<other>.)""",
     re.VERBOSE | re.ASCII,
 )
+# Between two sizes in brackets; the longer ones first.
+_SIGNS = ("//", "**", "<<", ">>", "/", "%", "&", "|", "^")
+_OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
+    "//": operator.floordiv, "%": operator.mod, "/": operator.truediv, "**": operator.pow,
+}  # fmt: skip
 _WORDS = {"true": True, "false": False, "none": None}
 
 Token = tuple[str, str, int]  # kind, text, offset
@@ -252,7 +261,8 @@ class _Parser:
 
     def attribute(self) -> Any:
         kind, text, _ = token = self.token
-        if kind == "number" or text == "(" or text in self.symbols:
+        called = kind == "word" and self.tokens[self.at + 1][1] in (".", "(")
+        if kind == "number" or text in ("(", "-") or text in self.symbols or called:
             found = self.open_size()
             if found is not None:
                 return found
@@ -328,34 +338,41 @@ class _Parser:
 
     def dimension(self) -> Any:
         if self.symbols:
-            return self.size()
+            found = self.size()
+            if not isinstance(found, int):
+                self.error(f"{found} is no size", fix="write an int, or an expression of symbols")
+            return found
         if not self.token[1].isdigit():
             self.fail("the size of a dimension")
         return int(self.next()[1])
 
     def size(self) -> Any:
         """An int, or a Size of the graph's symbols."""
-        total = 0
-        sign = -1 if self.skip("-") else 1
+        total = -self.product() if self.skip("-") else self.product()
         while True:
-            total = total + sign * self.product()
             if self.token[0] == "number" and self.token[1][0] == "-":
-                sign = 1  # of a number that is negative itself
-            elif self.token[1] in ("+", "-"):
-                sign = 1 if self.next()[1] == "+" else -1
+                total = total + self.product()  # a number that is negative itself
+            elif self.skip("+"):
+                total = total + self.product()
+            elif self.skip("-"):
+                total = total - self.product()
             else:
                 return total
 
     def product(self) -> Any:
         found = self.factor()
-        while self.skip("*"):
+        while self.token[1] == "*" and self.tokens[self.at + 1][1] != "*":
+            self.next()
             found = found * self.factor()
         return found
 
     def factor(self) -> Any:
         kind, text, _ = token = self.token
-        if kind == "number" and text.lstrip("-").isdigit():
-            return int(self.next()[1])
+        if kind == "number":
+            self.next()
+            return int(text) if text.lstrip("-").isdigit() else float(text)
+        if kind == "word" and self.tokens[self.at + 1][1] in (".", "("):
+            return self.call()
         if kind == "word":
             if text not in self.symbols:
                 why = "Symbols are declared before the parameters, as in graph @f<n = 37>(...)."
@@ -365,32 +382,60 @@ class _Parser:
         if not self.skip("("):
             self.fail("the size of a dimension")
         found = self.size()
-        division = self.division()
-        if division is not None:
+        sign = self.operator()
+        if sign:
             right, token = self.size(), self.token
-            if right == 0:
+            if ("/" in sign or sign == "%") and right == 0:
                 self.error("a division by 0", token, fix="divide by a size that is not 0")
-            found = found // right if division == "//" else found % right
+            found = (
+                _OPERATORS[sign](found, right)
+                if sign in _OPERATORS
+                else self.sizes.call(sign, found, right)
+            )
         self.expect(")")
         return found
 
-    def division(self) -> str | None:
-        """``//`` or ``%``, if it comes next."""
-        if self.skip("%"):
-            return "%"
-        if self.skip("/"):
-            self.expect("/")
-            return "//"
-        return None
+    def operator(self) -> str:
+        """``//``, ``%`` and what else stands between two sizes in brackets, if it comes next."""
+        for sign in _SIGNS:
+            if all(self.tokens[self.at + i][1] == character for i, character in enumerate(sign)):
+                self.at += len(sign)
+                return sign
+        return ""
 
-    def open_size(self) -> Size | None:
+    def call(self) -> Any:
+        """A function of sizes, such as ``math.sqrt(n)``."""
+        token = self.token
+        name = self.next()[1]
+        while self.skip("."):
+            name += "." + self.take("word", "the name of a function")
+        if name not in FUNCTIONS:
+            self.unknown(f"there is no function {name} of sizes", token, name, FUNCTIONS,
+                         "use one that a graph is printed with")  # fmt: skip
+        self.expect("(")
+        operands = self.comma_separated(self.operand)
+        self.expect(")")
+        found = self.sizes.call(name, *operands)
+        if isinstance(found, SizeArray):
+            found.shape = ()
+        return found
+
+    def operand(self) -> Any:
+        """A size, a dtype or a truth that a function is given."""
+        word = self.token[1]
+        if word in BY_NAME or word in ("True", "False"):
+            self.next()
+            return BY_NAME.get(word, word == "True")
+        return self.size()
+
+    def open_size(self) -> SizeValue | None:
         """The Size that comes next, if one does, as an attribute or an item of one."""
         at = self.at
         try:
             found = self.size() if self.symbols else None
         except GraphError:
             found = None
-        if type(found) is Size and self.token[1] in (",", ")", "}"):
+        if isinstance(found, SizeValue) and self.token[1] in (",", ")", "}"):
             return found
         self.at = at
         return None

@@ -27,7 +27,8 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hybrid.core.sizes import HIGHEST, LOWEST, Size
+from hybrid.core.size_functions import SizeValue
+from hybrid.core.sizes import HIGHEST, LOWEST
 from hybrid.core.types import DType, TensorType
 from hybrid.errors import Location
 from hybrid.ir.graph import Graph, Node, Value, sizes_of
@@ -144,7 +145,7 @@ def print_attribute(value: Any) -> str:
         return str(value).lower()
     if kind is int or issubclass(kind, float):
         return repr(value)
-    if kind is Size:
+    if issubclass(kind, SizeValue):
         return str(value)
     if kind is str:
         return json.dumps(value)

@@ -27,6 +27,8 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hybrid.core.exceptions import is_interrupt
+from hybrid.core.size_conditions import Condition
+from hybrid.core.size_functions import SizeValue
 from hybrid.core.sizes import HIGHEST, OpenSizes, Size, SizeSymbol
 from hybrid.core.types import BY_SHORT, DType, TensorType, tensor_type
 from hybrid.errors import GraphError, Location
@@ -43,6 +45,8 @@ def plain(value: Any) -> Any:
     kind = type(value)
     if value is None or kind in (bool, int, str):
         return value
+    if kind is not Size and isinstance(value, SizeValue):
+        raise Unwritable(f"{value}, which is computed for each size")
     if isinstance(value, float):
         return ["float", struct.pack("<d", value).hex()]
     if kind is bytes:
@@ -62,7 +66,16 @@ def _variable(variable: Any) -> Any:
     """A variable of sizes: the number of the symbol, or the quotient that it is."""
     if isinstance(variable, SizeSymbol):
         return variable.order
-    return [variable.kind, plain(variable.left), plain(variable.right)]
+    if variable.function.name not in _DIVISIONS:
+        raise Unwritable(f"{variable}, which is computed for each size")
+    return [variable.function.name, *map(plain, variable.operands)]
+
+
+def _condition(condition: Any) -> list[Any]:
+    """A condition of a size; raises Unwritable for others."""
+    if type(condition) is not Condition:
+        raise Unwritable(f"the condition {condition}, which is computed for each size")
+    return [plain(condition.size), condition.relation, condition.holds]
 
 
 def value_of(row: Any, sizes: OpenSizes | None = None) -> Any:
@@ -121,11 +134,12 @@ def _factor(row: Any, sizes: OpenSizes) -> Any:
     kind, left, right = row
     left, right = value_of(left, sizes), value_of(right, sizes)
     sides = {type(left), type(right)}
-    if kind not in ("//", "%") or not sides <= {int, Size} or Size not in sides or right == 0:
+    if kind not in _DIVISIONS or not sides <= {int, Size} or Size not in sides or right == 0:
         raise ValueError(kind)
     return sizes.divided(kind, left, right)
 
 
+_DIVISIONS = ("//", "%")
 _MOST_FACTORS = 64  # of a product of sizes
 
 
@@ -179,7 +193,7 @@ class RowWriter:
         """Add the symbols of the graphs, and the conditions under which these hold."""
         self.rows["sizes"] = {
             "symbols": [[s.name, s.value, s.low, s.high] for s in sizes.symbols],
-            "conditions": [[plain(size), *rest] for size, *rest in sizes.conditions.values()],
+            "conditions": [*map(_condition, sizes.conditions.values())],
         }
 
     def _node(self, node: Node, numbers: dict[Value, int]) -> list[Any]:

@@ -11,6 +11,9 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid import ops
+from hybrid.core.open_numbers import is_open, size_of
+from hybrid.core.size_functions import range_of
+from hybrid.core.sizes import is_at_most
 from hybrid.core.types import float64
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import NeedsValue, NumberRangeError, author_location
@@ -34,7 +37,25 @@ def kind_of(x: Operand) -> str:
 
 def limits(x: Operand) -> tuple[int, int]:
     """What a bool or int lies between."""
+    if is_open(x):
+        low, high = range_of(size_of(x))
+        return MIN if low is None else low, MAX if high is None else high
     return (x.low, x.high) if type(x) is Number else (int(x), int(x))
+
+
+def _bounds(x: Operand) -> tuple[Any, Any]:
+    """The same as sizes of open axes, where they are."""
+    if is_open(x):
+        return size_of(x), size_of(x)
+    return limits(x) if type(x) is not Number or x.bounds is None else x.bounds
+
+
+def _bounded(number: Number, a: Operand, b: Operand, mirrored: bool = False) -> Number:
+    """``number``, which is the sum or difference of ``a`` and ``b``, with its bounds."""
+    if any(is_open(x) or (type(x) is Number and x.bounds is not None) for x in (a, b)):
+        (a0, a1), (b0, b1) = _bounds(a), _bounds(b)
+        number.bounds = (a0 - b1, a1 - b0) if mirrored else (a0 + b0, a1 + b1)
+    return number
 
 
 def fits(x: Operand) -> bool:
@@ -56,6 +77,7 @@ def host_number(
     function: Callable[..., Any], kind: str, *operands: Operand, raises: Raises = NUMERIC
 ) -> Number:
     """``function`` of the plain numbers, computed by Python when the plan runs."""
+    operands = tuple([as_number(x) if is_open(x) else x for x in operands])
     traced = [x.tensor for x in operands if type(x) is Number]
     arguments = [HERE if type(x) is Number else x for x in operands]
     return Number(kind, host(function, traced, (kind,), arguments, raises)[0])
@@ -76,17 +98,20 @@ def _refuse_range(function: Callable[..., int]) -> Callable[..., None]:
 def add(a: Operand, b: Operand) -> Number:
     if is_float(a, b):
         return _floats(ops.add, operator.add, a, b)
+    a, b = (as_number(x) if is_open(x) else x for x in (a, b))
     if type(a) is not Number:
         a, b = b, a
     (a0, a1), (b0, b1) = limits(a), limits(b)
-    return _sum(ops.add, operator.add, a, b, a0 + b0, a1 + b1)
+    return _bounded(_sum(ops.add, operator.add, a, b, a0 + b0, a1 + b1), a, b)
 
 
 def subtract(a: Operand, b: Operand) -> Number:
     if is_float(a, b):
         return _floats(ops.subtract, operator.sub, a, b)
+    a, b = (as_number(x) if is_open(x) else x for x in (a, b))
     (a0, a1), (b0, b1) = limits(a), limits(b)
-    return _sum(ops.subtract, operator.sub, a, b, a0 - b1, a1 - b0)
+    found = _sum(ops.subtract, operator.sub, a, b, a0 - b1, a1 - b0)
+    return _bounded(found, a, b, mirrored=True)
 
 
 def _floats(op: Op, function: Callable[..., Any], a: Operand, b: Operand) -> Number:
@@ -127,11 +152,20 @@ def multiply(a: Operand, b: Operand) -> Number:
     low, high = min(corners), max(corners)
     x, y = _tensors(a, b)
     if low >= MIN and high <= MAX:
-        return Number("int", ops.multiply(x, y), low, high)
+        return Number("int", ops.multiply(x, y), low, high, _scaled(a, b))
     # The product of the floats is off by a few units in its last place, and the bound by more.
     size = ops.abs(ops.cast(x, dtype=float64) * ops.cast(y, dtype=float64))
     result = guarded(size < 9.2e18, (x, y), _apply(ops.multiply), operator.mul, "int", LIMIT)
     return Number("int", result, low, high)
+
+
+def _scaled(a: Operand, b: Operand) -> tuple[Any, Any] | None:
+    """The bounds of a product with what is not below 0."""
+    if type(a) is not Number or a.bounds is None:
+        a, b = b, a
+    if type(a) is not Number or a.bounds is None or type(b) is Number or limits(b)[0] < 0:
+        return None
+    return a.bounds[0] * size_of(b), a.bounds[1] * size_of(b)
 
 
 def _apply(op: Op, *, floating: bool = False) -> Callable[..., Sequence[Value]]:
@@ -363,6 +397,8 @@ def compare(op: Op, function: Callable[..., bool], a: Operand, b: Operand) -> Nu
     """A bool Number, or a bool where what the ints lie between decides."""
     if not is_float(a, b):
         known = _decided(function, limits(a), limits(b))
+        if known is None:
+            known = _decided_by_sizes(function, _bounds(a), _bounds(b))
         if known is not None:
             return known
         return Number("bool", op(*_tensors(a, b)))
@@ -384,6 +420,21 @@ def _decided(function: Callable[..., bool], a: tuple[int, int], b: tuple[int, in
         return None if a[0] != a[1] or b[0] != b[1] else function(a[0], b[0])
     results = {function(i, j) for i in a for j in b}
     return results.pop() if len(results) == 1 else None
+
+
+def _decided_by_sizes(
+    function: Callable[..., bool], a: tuple[Any, Any], b: tuple[Any, Any]
+) -> bool | None:
+    """The same where ends are sizes of open axes."""
+    if is_at_most(a[1] + 1, b[0]) is True:  # each of a is below each of b
+        return function(0, 1)
+    if is_at_most(b[1] + 1, a[0]) is True:
+        return function(1, 0)
+    if function is operator.le or function is operator.gt:
+        return function(0, 0) if is_at_most(a[1], b[0]) is True else None
+    if function is operator.ge or function is operator.lt:
+        return function(0, 0) if is_at_most(b[1], a[0]) is True else None
+    return None
 
 
 def choose(test: Any, a: Operand, b: Operand) -> Any:

@@ -29,15 +29,15 @@ def window(_self: Number, taken: slice, size: int) -> Tensor:
     first = start.whole()
     if length:
         fits = None
-        if start.low < 0:
+        if start.may_be_below(0):
             behind = ops.logical_and(first >= -size, first < -length)
             fits = ops.logical_or(first >= 0, behind)
-        if start.high > size - length:
+        if start.may_exceed(size - length):
             inside = first <= size - length
             fits = inside if fits is None else ops.logical_and(fits, inside)
         if fits is not None:
             check(fits, partial(_refuse_cut, length, size), (first,), (CaptureError,))
-        if start.low < 0:
+        if start.may_be_below(0):
             first = ops.where(first < 0, first + size, first)
     return first + ops.arange(0, length, step)
 

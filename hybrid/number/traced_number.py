@@ -14,6 +14,9 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hybrid import ops
+from hybrid.core.open_numbers import is_open, size_of
+from hybrid.core.size_functions import range_of
+from hybrid.core.sizes import is_at_most
 from hybrid.core.types import DEFAULT_FLOAT, DType, bool_, float64, int64
 from hybrid.eager.tensor import Tensor, leaked, refuse_leaked
 from hybrid.errors import ArgumentError, DTypeError, NeedsValue, OutOfRangeError, author_location
@@ -30,24 +33,31 @@ class Number:
     """A Python number of a run to come.
 
     ``low`` and ``high`` are what a bool or int is known to lie between; an int that may leave 64
-    bits is checked when the plan runs.
+    bits is checked when the plan runs.  ``bounds`` are the same as sizes of open axes, if they are.
     """
 
-    __slots__ = ("__weakref__", "high", "kind", "low", "tensor")
+    __slots__ = ("__weakref__", "bounds", "high", "kind", "low", "tensor")
 
     kind: str  # "bool", "int" or "float"
     tensor: Tensor
     low: int
     high: int
+    bounds: tuple[Any, Any] | None
 
     def __init__(
-        self, kind: str, tensor: Tensor, low: int | None = None, high: int | None = None
+        self,
+        kind: str,
+        tensor: Tensor,
+        low: int | None = None,
+        high: int | None = None,
+        bounds: tuple[Any, Any] | None = None,
     ) -> None:
         assert tensor.type is TYPES[kind], (kind, tensor.type)
         least, most = (0, 1) if kind == "bool" else (MIN, MAX)
         self.kind, self.tensor = kind, tensor
         self.low = least if low is None else max(low, least)
         self.high = most if high is None else min(high, most)
+        self.bounds = bounds
 
     @property  # type: ignore[misc]
     def __class__(self) -> type:
@@ -137,15 +147,27 @@ class Number:
         whole = guarded(fits, (tensor,), _cut, convert, "int", UNFIT)
         return whole if dtype is int64 else converted(whole, dtype)
 
-    def within(self, low: int, high: int) -> bool:
-        """Whether this int is known to lie in [low, high]."""
-        return low <= self.low and self.high <= high
+    def may_be_below(self, low: Any) -> bool:
+        """Whether this int is not known to be at least ``low``."""
+        low = size_of(low)
+        least = self.low if self.bounds is None else self.bounds[0]
+        return is_at_most(low, least) is not True and is_at_most(low, self.low) is not True
 
-    def outside(self, low: int, high: int) -> Tensor | None:
+    def may_exceed(self, high: Any) -> bool:
+        """Whether this int is not known to be at most ``high``."""
+        high = size_of(high)
+        most = self.high if self.bounds is None else self.bounds[1]
+        return is_at_most(most, high) is not True and is_at_most(self.high, high) is not True
+
+    def within(self, low: Any, high: Any) -> bool:
+        """Whether this int is known to lie in [low, high]."""
+        return not self.may_be_below(low) and not self.may_exceed(high)
+
+    def outside(self, low: Any, high: Any) -> Tensor | None:
         """Whether this int lies outside [low, high]; None when it is known not to."""
         whole = self.whole()
-        below = whole < low if self.low < low else None
-        above = whole > high if self.high > high else None
+        below = whole < low if self.may_be_below(low) else None
+        above = whole > high if self.may_exceed(high) else None
         if below is None or above is None:
             return above if below is None else below
         return ops.logical_or(below, above)
@@ -158,7 +180,7 @@ class Number:
         """The float64 tensor of ``float(self)``."""
         return self.tensor if self.kind == "float" else ops.cast(self.tensor, dtype=float64)
 
-    def position(self, size: int, refuse: Callable[[int], Any]) -> Tensor:
+    def position(self, size: Any, refuse: Callable[[int], Any]) -> Tensor:
         """The int64 tensor of an index into an axis of ``size``.
 
         Where it is out of range ``refuse``, which raises, gets the index when the plan runs.
@@ -170,9 +192,9 @@ class Number:
             check(ops.logical_not(outside), refuse, (self.tensor,), (OutOfRangeError,))
         return self.tensor
 
-    def from_front(self, size: int) -> Tensor:
+    def from_front(self, size: Any) -> Tensor:
         """The int64 tensor of a checked index, counted from the front of an axis of ``size``."""
-        if self.low >= 0:
+        if not self.may_be_below(0):
             return self.tensor
         return ops.where(self.tensor < 0, self.tensor + size, self.tensor)
 
@@ -190,9 +212,15 @@ def _cut(builder: Builder, values: Sequence[Value]) -> Sequence[Value]:
 
 
 def as_number(obj: Any) -> Number:
-    """A Python number as a Number of that value; a Number as it is."""
+    """A Python number (one made of sizes, too) as a Number of that value; a Number as it is."""
     if type(obj) is Number:
         return obj
+    if is_open(obj):
+        kind = "int" if isinstance(obj, int) else "float"
+        tensor = current().lift(obj, DTYPES[kind])
+        if kind == "float":
+            return Number(kind, tensor)
+        return Number(kind, tensor, *range_of(size_of(obj)), (size_of(obj), size_of(obj)))
     kind = "bool" if isinstance(obj, bool) else "int" if isinstance(obj, int) else "float"
     tensor = current().lift(CLASSES[kind](obj), DTYPES[kind])
     return Number(kind, tensor) if kind == "float" else Number(kind, tensor, int(obj), int(obj))

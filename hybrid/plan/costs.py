@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import math
 
-from hybrid.core.sizes import Size, value_here
+from hybrid.core.size_functions import value_here
+from hybrid.core.sizes import Size
 from hybrid.ir import View
 from hybrid.plan.maps import is_elementwise
 from hybrid.plan.steps import MapOp, Step

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass, replace
+from hybrid.core.size_functions import SizeValue
 from hybrid.core.types import DType, Shape, TensorType, bfloat16
 from hybrid.errors import Location, NativeError
 from hybrid.ir import Graph, Node, NotDense, Op, Value, View
@@ -68,7 +69,7 @@ class Lowering:
         self.views: dict[Value, View] = {}
         self.own: set[Buffer] = set()  # what is made here, or in each iteration
         self.densified: dict[View, View] = {}
-        self.constants: dict[bytes, Buffer] = outer.constants if outer else {}
+        self.constants: dict[Any, Buffer] = outer.constants if outer else {}
         self.destination: dict[Value, Buffer] = {}
         self.around: Location | None = outer.location if outer else None
         self.location = self.around
@@ -162,7 +163,8 @@ class Lowering:
         return self.constant(attrs["dtype"], attrs["value"]).broadcast(attrs["shape"])
 
     def _literal(self, node: Node) -> View:
-        return self.whole(self._constant_buffer(node.attributes["data"]), node.results[0].type)
+        type_ = node.results[0].type
+        return self.whole(self._constant_buffer(node.attributes["data"], type_.nbytes), type_)
 
     def _view(self, node: Node) -> View:
         view = self.views[node.operands[0]]
@@ -240,15 +242,20 @@ class Lowering:
         return found
 
     def constant(self, dtype: DType, value: float) -> View:
-        one = to_bfloat16(value) if dtype is bfloat16 else np.full((), value, dtype.numpy)
-        data = one.tobytes()
-        return View(self._constant_buffer(data), dtype, (), ())
+        data = (dtype, value) if isinstance(value, SizeValue) else element(dtype, value)
+        return View(self._constant_buffer(data, dtype.itemsize), dtype, (), ())
 
-    def _constant_buffer(self, data: bytes) -> Buffer:
+    def _constant_buffer(self, data: Any, nbytes: int) -> Buffer:
         buffer = self.constants.get(data)
         if buffer is None:
-            buffer = self.constants[data] = Buffer(kind="constant", nbytes=len(data), data=data)
+            buffer = self.constants[data] = Buffer(kind="constant", nbytes=nbytes, data=data)
         return buffer
+
+
+def element(dtype: DType, value: float) -> bytes:
+    """``value`` in memory."""
+    one = to_bfloat16(value) if dtype is bfloat16 else np.full((), value, dtype.numpy)
+    return one.tobytes()
 
 
 def is_whole(view: View) -> bool:

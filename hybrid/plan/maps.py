@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from hybrid.core.size_functions import SizeValue
 from hybrid.core.types import BY_SHORT, DType, Shape
 from hybrid.errors import NativeError
 from hybrid.ir import REGISTRY, Graph, Node, Value, View
@@ -230,7 +231,8 @@ def kernel_attrs(node: Node) -> tuple[float, ...]:
     """The numeric attributes of a node as floats, in the order of the op's declaration."""
     given = node.attributes
     values = (given[name] for name in node.op.attr_defaults)
-    return tuple(float(v) for v in values if isinstance(v, (bool, int, float)))
+    numbers = [v for v in values if isinstance(v, (bool, int, float))]
+    return tuple([v * 1.0 if isinstance(v, SizeValue) else float(v) for v in numbers])
 
 
 _elementwise: set[str] = set()

@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass, field
-from hybrid.core.sizes import value_here
+from hybrid.core.size_functions import value_here
 from hybrid.ir import View
 from hybrid.memory import native
 from hybrid.plan.lower import is_whole, without

@@ -14,13 +14,15 @@ lay out the arena, and to let C check what came out, as it checks every plan.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from hybrid.core.dataclass import replace
-from hybrid.core.sizes import OpenSizes, Size, value_here
+from hybrid.core.size_functions import SizeValue, value_here
+from hybrid.core.sizes import OpenSizes, Size
 from hybrid.core.timing import phase
 from hybrid.errors import ShapeError
 from hybrid.ir import Graph
@@ -28,9 +30,9 @@ from hybrid.ir.bound_graphs import SizeBinding
 from hybrid.memory import native
 from hybrid.memory.native import PlanArrays
 from hybrid.plan.host import Callbacks, host_function
-from hybrid.plan.lower import HostedOp
-from hybrid.plan.memory import Layout
-from hybrid.plan.plan import Plan, Sizes, StepWriter, known, lowered_of
+from hybrid.plan.lower import HostedOp, element
+from hybrid.plan.memory import ALIGNMENT, Layout
+from hybrid.plan.plan import OpenOffset, Plan, Sizes, StepWriter, known, lowered_of
 from hybrid.plan.steps import HostCall
 
 LARGEST = 2**62  # of the numbers in a plan: sums of a few stay within 64 bits
@@ -46,12 +48,12 @@ class OpenPlan:
         assert self.placement.layout is not None
         self._layout = self.placement.layout
         for buffer, place in self._layout.number.items():
-            buffer.offset = PlaceOffset(place)
+            buffer.offset = OpenOffset("place", place)
         with phase("write"):
             formulas = _FormulaWriter()
             writer = StepWriter(self.lowered, self.placement, formulas)
             self._constants, _, self._n_externals = writer.write()
-        self._calls = writer.calls
+        self._calls, self._open_constants = writer.calls, writer.open_constants
         self._rows = {name: bytes(rows) for name, rows in formulas.arrays.rows.items()}
         self._numbers = _Numbers(sizes, self._layout, [number for *_, number in formulas.notes])
         self._fills = formulas.fills(self._numbers)
@@ -66,7 +68,7 @@ class OpenPlan:
         binding = SizeBinding(self.sizes, values)
         inputs = tuple([binding.type(v.type) for v in self.graph.params])
         outputs = tuple([binding.type(v.type) for v in self.graph.results])
-        arrays = self._arrays(values)
+        arrays = self._arrays(binding)
         callbacks = Callbacks()
         hosts = [host_function(_at(call, binding), callbacks) for call in self._calls]
         handle = native.make_plan(arrays, hosts)
@@ -82,20 +84,27 @@ class OpenPlan:
                 sizes=Sizes(self._nodes, self.lowered.count, arrays.arena_nbytes, scratch_nbytes),
                 origin=lambda: (binding.graph(self.graph), self.lowered, self.placement),
                 callbacks=callbacks if hosts else None,
-                written=lambda: self._arrays(values),
+                written=lambda: self._arrays(binding),
             )
         )
 
-    def _arrays(self, values: Sequence[int]) -> PlanArrays:
-        """The arrays at ``values`` of the symbols."""
-        numbers, arena_nbytes = self._numbers.at(values)
+    def _arrays(self, binding: SizeBinding) -> PlanArrays:
+        """The arrays at the values of ``binding``."""
+        numbers, arena_nbytes = self._numbers.at(binding.values)
+        constants = bytearray(self._constants)
+        starts = []
+        for buffer in self._open_constants:
+            constants.extend(bytes(-len(constants) % ALIGNMENT))
+            starts.append(len(constants))
+            constants.extend(_constant(buffer.data, binding))
+        numbers = np.concatenate((numbers, np.array(starts, np.int64)))
         arrays = PlanArrays()
         arrays.rows = dict(self._rows)
         for name, words, which in self._fills:
             rows = np.frombuffer(bytearray(self._rows[name]), np.int64)
             rows[words] = numbers[which]
             arrays.rows[name] = rows
-        arrays.constants, arrays.n_externals = self._constants, self._n_externals
+        arrays.constants, arrays.n_externals = bytes(constants), self._n_externals
         arrays.arena_nbytes = arena_nbytes
         return arrays
 
@@ -114,22 +123,26 @@ def _at(call: HostCall, binding: SizeBinding) -> HostCall:
     )
 
 
-class PlaceOffset:
-    """The offset of a place, which is known when the arena is laid out."""
+def _constant(data: Any, binding: SizeBinding) -> bytes:
+    if type(data) is tuple:
+        return element(data[0], binding.attribute(data[1]))
+    return binding.attribute(data)
 
-    __slots__ = ("place",)
 
-    def __init__(self, place: int) -> None:
-        self.place = place
+def _bits(number: float) -> int:
+    return struct.unpack("=q", struct.pack("=d", number))[0]
 
 
 class _Numbers:
-    """The numbers of a plan that depend on sizes: those of formulas, then offsets of places."""
+    """The numbers of a plan that depend on sizes: those of formulas, then offsets of places.
+
+    Floats are the integers of their bits.
+    """
 
     def __init__(self, sizes: OpenSizes, layout: Layout, noted: Sequence[Any]) -> None:
         self._layout = layout
         open_places = [at for at, size in enumerate(layout.sizes) if type(size) is Size]
-        needed = [n for n in (*noted, *layout.sizes) if type(n) is Size]
+        needed = [n for n in (*noted, *layout.sizes) if isinstance(n, SizeValue)]
         self._index = {formula: at for at, formula in enumerate(dict.fromkeys(needed))}
         self._evaluate = sizes.evaluator(list(self._index))
         self._sizes = np.array([value_here(size) for size in layout.sizes], np.int64)
@@ -138,14 +151,17 @@ class _Numbers:
 
     def index(self, number: Any) -> int:
         """Where ``number`` is among them."""
-        return self._index[number] if type(number) is Size else len(self._index) + number.place
+        if isinstance(number, SizeValue):
+            return self._index[number]
+        before = 0 if number.of == "place" else len(self._sizes)
+        return len(self._index) + before + number.number
 
     def at(self, values: Sequence[int]) -> tuple[np.ndarray, int]:
         """All numbers at ``values`` of the symbols, and the bytes of the arena."""
         found = self._evaluate(*values)
-        if max(found, default=0) > LARGEST:
+        if max([n for n in found if type(n) is int], default=0) > LARGEST:
             raise ShapeError(f"a plan needs more than {LARGEST} bytes at once")
-        numbers = np.array(found, np.int64)
+        numbers = np.array([_bits(n) if type(n) is float else n for n in found], np.int64)
         sizes = self._sizes.copy()
         sizes[self._open] = numbers[self._open_sizes]
         offsets, nbytes = self._layout.lay_out(sizes)
@@ -174,9 +190,9 @@ class _FormulaWriter(native.PlanWriter):
         start = len(self.arrays.rows[name]) + first
         found = []
         for i, value in enumerate(values):
-            if type(value) is Size or type(value) is PlaceOffset:
+            if isinstance(value, (SizeValue, OpenOffset)):
                 self.notes.append((name, start + 8 * i, value))
-                value = 0 if type(value) is PlaceOffset else value.value
+                value = 0 if isinstance(value, OpenOffset) else value.value
             found.append(value)
         return found
 

@@ -184,6 +184,14 @@ def all_plans() -> dict[int, Plan]:
     return dict(_plans)
 
 
+@dataclass(frozen=True, slots=True)
+class OpenOffset:
+    """Where a place of the arena, or a constant that depends on sizes, lies: known when bound."""
+
+    of: str  # "place", "constant"
+    number: int
+
+
 class StepWriter:
     """Numbers steps and blocks, and writes the arrays of a plan."""
 
@@ -196,6 +204,7 @@ class StepWriter:
         self.calls: list[HostCall] = []  # into Python, by their numbers
         self.slots: dict[Buffer, int] = {}
         self.constants = bytearray()
+        self.open_constants: list[Buffer] = []  # which depend on sizes
         self.blocks = [lowered.steps]  # block 0, then those that steps own, outer ones first
         self.block_of: dict[Step, list[int]] = {}
         self.number: dict[Step, int] = {}
@@ -237,6 +246,10 @@ class StepWriter:
 
     def _new_slot(self, buffer: Buffer) -> int:
         write = self.native.slot
+        if buffer.kind == "constant" and type(buffer.data) is not bytes:
+            self.open_constants.append(buffer)
+            offset: Any = OpenOffset("constant", len(self.open_constants) - 1)
+            return write(native.CONSTANT, 0, offset, buffer.nbytes)
         if buffer.kind == "constant":
             self.constants.extend(bytes(-len(self.constants) % ALIGNMENT))
             start = len(self.constants)

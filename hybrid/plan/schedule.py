@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hybrid.core.dataclass import dataclass, field
-from hybrid.core.sizes import value_here
+from hybrid.core.size_functions import value_here
 from hybrid.ir import View
 from hybrid.plan.costs import is_cut, step_seconds, wakes_threads
 from hybrid.plan.steps import Buffer, Control, Lowered, Step, overwrites, touched, walk

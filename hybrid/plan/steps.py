@@ -24,7 +24,7 @@ class Buffer:
     kind: str  # "input", "output", "constant", "arena", "row", "carried", "made" (by pre-ops)
     nbytes: int
     index: int = -1  # input or output: which one
-    data: bytes = b""  # constant
+    data: Any = b""  # constant: bytes, SizeBytes, or a dtype and a number of sizes
     offset: int = -1  # arena or constants: set by memory.py
     base: Buffer | None = None
     start: int = 0

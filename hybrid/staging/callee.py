@@ -17,6 +17,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hybrid import ops
 from hybrid.convert.conversion import convert
 from hybrid.convert.runtime import Site, hyb__
 from hybrid.core.own_names import PREFIX
@@ -92,7 +93,8 @@ def _is_authors(function: Any) -> bool:
 
 def _override_of(function: Any) -> Callable[..., Any] | None:
     """What captured code calls in place of ``function``, with the site of the call first."""
-    if _is_authors(function) or _is_ours(function):  # stand-ins are for Python's and libraries'
+    own = _is_authors(function) or _is_ours(function)
+    if own and function not in JOINING:  # stand-ins are for Python's and libraries'
         return None
     if getattr(function, "__module__", None) == "logging":
         return hyb__.log_override(_key(function))
@@ -342,13 +344,14 @@ def _is_framed(function: Any) -> bool:
     return function is super or _key(function) in FRAMED
 
 
+JOINING = (ops.stack, ops.concat)
 # What may be given a list whose length only the run knows.
 KNOWING = (
     all, any, bool, copy.copy, dict, enumerate, format, getattr, hasattr, id, isinstance, len, list,
     max, min, print, repr, reversed, setattr, str, sum, tuple, type, zip,
     operator.contains, operator.delitem, operator.eq, operator.getitem, operator.iadd,
     operator.iconcat, operator.imul, operator.ior, operator.is_, operator.is_not, operator.ne,
-    operator.or_, operator.setitem, progress,
+    operator.or_, operator.setitem, progress, *JOINING,
 )  # fmt: skip
 # What does not ask a dict for its keys, or gives its length and truth.
 SHALLOW = (

@@ -16,9 +16,9 @@ CONVERTED_BY: dict[str, tuple[str, ...]] = {
     "constructs.for_": ("for_",),
     "constructs.if_": ("if_",),
     "constructs.match_": ("match_subject", "plain_match_subject", "native_test"),
-    "constructs.try_": ("catching", "handled", "refuse_again"),
+    "constructs.try_": ("catching", "handled", "refuse_again", "try_"),
     "constructs.while_": ("while_",),
-    "constructs.with_": ("managed",),
+    "constructs.with_": ("managed", "with_"),
     # Expressions
     "callee": ("callee", "result", "shown"),
     "constructs.compare": ("compare", "compare_test"),
@@ -65,6 +65,8 @@ STAGING_BY: dict[str, tuple[str, ...]] = {
     "loops.while_node": ("StagedWhile",),
     "nodes.choice": ("Choice",),
     "nodes.if_node": ("StagedIf",),
+    "nodes.try_node": ("StagedTry",),
+    "nodes.with_node": ("StagedWith",),
     "values.dicts": ("DictView",),
     "values.lists": ("ListView",),
 }

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.core.open_ints import size_of
+from hybrid.core.open_numbers import size_of
 from hybrid.core.tree import LEAF, Structure, describe
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, AxisError, ShapeError

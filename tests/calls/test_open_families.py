@@ -13,7 +13,7 @@ import hybrid as hy
 from hybrid import nn
 from hybrid.calls import hybridized as hybridized_module
 from hybrid.calls.open_families import OpenFamily
-from hybrid.errors import ArgumentError, ShapeError
+from hybrid.errors import ShapeError
 from tests.staging.harness import describe
 
 LENGTHS = (5, 9, 12, 17, 5, 33, 2, 64, 1, 0, 9)
@@ -265,8 +265,6 @@ def test_dynamic_false_captures_for_each_size() -> None:
     for n in (5, 9, 12):
         assert hybridized(t(n)).shape == (n,)
     assert families(hybridized)[0].captures == []
-    with pytest.raises(ArgumentError, match="dynamic is 'x'"):
-        hy.hybridize(lambda x: x, dynamic="x")
 
 
 def test_few_families_are_kept_and_what_their_keys_name_lives() -> None:

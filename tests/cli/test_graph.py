@@ -54,6 +54,15 @@ def test_as_captured(model: Path) -> None:
     ]
 
 
+def test_symbols_for_sizes(model: Path) -> None:
+    lines = lines_of(f"{model}:double", "-i", "f32[n, 4]", "--no-optimize")
+    assert lines[0].startswith("graph @double<n = 37>(%") and "f32[n,4]" in lines[0]
+    assert "graph @double<n = 37>" in "\n".join(lines_of(f"{model}:double", "-i", "f32[n,4]"))
+    assert failure(f"{model}:double", "-i", "f32[n+1,4]") == (
+        "hybrid: 'f32[n+1,4]' is not a tensor type. Fix: write a dtype and a shape, as in f32[8,4]."
+    )
+
+
 def test_each_node_names_its_line(model: Path) -> None:
     lines = lines_of(f"{model}:double", "-i", "f32[8,4]", "--no-optimize")
     assert [line.partition("  # ")[2] for line in lines[1:-2]] == [f"{model}:5"] * 5

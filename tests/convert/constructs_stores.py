@@ -259,6 +259,12 @@ def context_managers():
             if i == 2:
                 raise ValueError(a)
             log.append(i)
+
+    def suspended():
+        with Manager("d") as d:
+            yield d
+
+    log += suspended()
     with Manager("c"):
         if log:
             return log

@@ -115,7 +115,7 @@ LIVE = {
             a = 0  # a
             try:
                 b = g()  # a
-                b = 2  #
+                b = 2  # a
             except E:
                 return a
             return 1

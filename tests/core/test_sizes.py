@@ -141,6 +141,7 @@ def test_what_follows_from_ranges_is_no_condition(ask: Callable[..., bool], answ
         (lambda n, m: n > 16, True, "n > 16"),
         (lambda n, m: n < 16, False, "n >= 16"),
         (lambda n, m: n == 37, True, "n == 37"),
+        (lambda n, m: n == 37.0, True, "n == 37"),
         (lambda n, m: n == 64, False, "n != 64"),
         (lambda n, m: n <= m, False, "n > m"),
         (lambda n, m: n % 2 == 0, False, "(n % 2) != 0"),
@@ -171,10 +172,9 @@ def test_values_out_of_their_range_do_not_hold() -> None:
 
 @pytest.mark.parametrize(
     "ask",
-    [int, operator.index, float, range, math.sqrt, lambda n: [0] * n, lambda n: n / 2,
-     lambda n: 1 / n, lambda n: np.minimum(n, [3, 99]), lambda n: 2**n, lambda n: np.zeros(n),
-     lambda n: n * 0.5, lambda n: 0.5 - n, lambda n: n + 0.5, lambda n: 2.5 // n,
-     lambda n: n % 0.5, lambda n: f"{n:3d}", "abc".center],
+    [int, operator.index, float, range, math.sqrt, lambda n: [0] * n,
+     lambda n: np.minimum(n, [3, 99]), lambda n: np.zeros(n),
+     lambda n: f"{n:3d}", "abc".center],
 )  # fmt: skip
 def test_a_plain_int_is_a_condition(ask: Callable[[Any], Any]) -> None:
     sizes, n, _ = two()
@@ -185,6 +185,117 @@ def test_a_plain_int_is_a_condition(ask: Callable[[Any], Any]) -> None:
     assert (str(size), value) in (("n", 37), ("-n", -37))
     assert sizes.holds((37, 5))
     assert not sizes.holds((38, 5))
+
+
+FLOATS: list[tuple[Callable[[Any, Any], Any], str]] = [
+    (lambda n, m: n / 2, "(n / 2)"), (lambda n, m: 1 / n, "(1 / n)"),
+    (lambda n, m: n / m, "(n / m)"),
+    (lambda n, m: n * 0.1, "(n * 0.1)"), (lambda n, m: 0.5 - n, "(0.5 - n)"),
+    (lambda n, m: n + 0.1, "(n + 0.1)"), (lambda n, m: 2.5 // n, "(2.5 // n)"),
+    (lambda n, m: (n + m) % 0.3, "((n+m) % 0.3)"), (lambda n, m: n**0.5, "(n ** 0.5)"),
+    (lambda n, m: n**-2, "(n ** (-2))"), (lambda n, m: 2.0**m, "(2.0 ** m)"),
+    (lambda n, m: -(n / m), "((n / m) * (-1.0))"), (lambda n, m: abs(0.5 - n), "abs((0.5 - n))"),
+    (lambda n, m: (n / 3) * (m / 7) - 1, "(((n / 3) * (m / 7)) - 1)"),
+    (lambda n, m: round(n / 3, 1), "round((n / 3), 1)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("compute", "text"), FLOATS)
+def test_floats_of_sizes(compute: Callable[..., Any], text: str) -> None:
+    sizes, n, m = two()
+    found = compute(n, m)
+    assert (str(found), found.value, isinstance(found, float)) == (text, compute(37, 12), True)
+    assert found == compute(n, m)
+    assert conditions(sizes) in ([], [f"{text[1:-1]} is defined"])
+    for values in ((37, 12), (50, 7), (2, 3), (1000, 999)):
+        bound = sizes.bound(found, values)
+        assert (type(bound), bound) == (float, compute(*values))
+
+
+WHOLE: list[tuple[Callable[[Any, Any], Any], str]] = [
+    (lambda n, m: math.floor(n / 3), "math.floor((n / 3))"),
+    (lambda n, m: math.ceil(n * 0.3) + 1, "math.ceil((n * 0.3))+1"),
+    (lambda n, m: math.trunc(-n / 2), "int(((-n) / 2))"),
+    (lambda n, m: round(n / 4), "round((n / 4))"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("compute", "text"), WHOLE)
+def test_ints_of_floats_of_sizes(compute: Callable[..., Any], text: str) -> None:
+    sizes, n, m = two()
+    found = compute(n, m)
+    assert (type(found), str(found), conditions(sizes)) == (Size, text, [])
+    for values in ((37, 12), (50, 7), (2, 3)):
+        assert sizes.bound(found, values) == compute(*values)
+
+
+@pytest.mark.parametrize(
+    ("ask", "answer", "text"),
+    [
+        (lambda n, m: n / 2 > 8, True, "(n / 2) > 8"),
+        (lambda n, m: n / 2 <= 8.5, False, "(n / 2) > 8.5"),
+        (lambda n, m: n * 0.5 <= m, False, "(n * 0.5) > m"),
+        (lambda n, m: n > m / 2, True, "n > (m / 2)"),
+        (lambda n, m: n < 8.5, False, "n >= 9"),
+        (lambda n, m: bool(n / 2 - 18), True, "((n / 2) - 18) != 0.0"),
+    ],
+)
+def test_comparisons_of_floats_are_conditions(
+    ask: Callable[..., bool], answer: bool, text: str
+) -> None:
+    sizes, n, m = two()
+    assert ask(n, m) is answer
+    assert conditions(sizes) == [text]
+    for values in ((37, 12), (12, 37), (16, 16), (17, 64), (36, 4), (5, 2)):
+        assert sizes.holds(values) is (ask(*values) is answer)
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda n: n / 2 > 0, lambda n: n * 0.5 >= 1.0, lambda n: n**0.5 > 1, lambda n: n > 0.5]
+)
+def test_what_follows_for_floats_is_no_condition(ask: Callable[[Any], bool]) -> None:
+    sizes, n, _ = two()
+    assert ask(n) is True
+    assert conditions(sizes) == []
+
+
+def test_a_float_that_has_to_be_plain_fixes_its_sizes() -> None:
+    sizes, n, m = two()
+    assert float(n / (m + n)) == 37 / 49
+    assert conditions(sizes) == ["n == 37", "m == 12"]
+    assert {symbol.name for symbol in sizes.pinned()} == {"n", "m"}
+
+
+def test_what_is_not_defined_for_all_sizes() -> None:
+    sizes, n, _ = two()
+    assert sizes.call("math.log", n - 5).value == math.log(32)
+    assert conditions(sizes) == ["math.log(n-5) is defined"]
+    assert [sizes.holds((value, 2)) for value in (4, 5, 6)] == [False, False, True]
+    with pytest.raises(ValueError, match="math domain error"):
+        sizes.call("math.log", n - 40)
+    with pytest.raises(ZeroDivisionError):
+        1 / (n - 37)
+    with pytest.raises(OverflowError):
+        1.5 ** (n * 10**6)
+    with pytest.raises(TypeError, match="belongs to a capture"):
+        pickle.dumps(n / 2)
+    assert copy.deepcopy([n / 2]) == [n / 2]
+
+
+def test_functions_of_which_the_kind_is_another_are_of_the_sizes_here() -> None:
+    sizes, n, _ = two()
+    assert sizes.call("math.isfinite", n / 2) is True
+    assert sizes.call("math.frexp", n / 2) == math.frexp(18.5)
+    assert conditions(sizes) == ["n == 37"]
+
+
+def test_lines_that_have_asked_are_kept() -> None:
+    sizes, n, _ = two()
+    assert n > 16
+    assert n / 2 > 8.5
+    assert [c.at.path for c in sizes.conditions.values()] == [__file__] * 2
+    first, second = [c.at.line for c in sizes.conditions.values()]
+    assert second == first + 1
 
 
 def test_text_is_no_condition() -> None:

@@ -7,9 +7,10 @@ import typer
 
 import hybrid as hy
 from hybrid.calls.executable import optimized_plan
-from hybrid.cli.user_input import fail, load_function, parse_types
+from hybrid.cli.user_input import fail, load_function, parse_open_types
 from hybrid.errors import HybridError
 from hybrid.ir import print_graph
+from hybrid.passes import run_pipeline
 
 app = typer.Typer()
 
@@ -18,7 +19,8 @@ app = typer.Typer()
 def graph(
     target: Annotated[str, typer.Argument(help="path/to/file.py:function or module:function")],
     inputs: Annotated[
-        list[str] | None, typer.Option("--input", "-i", help="type of an input, as f32[8,4]")
+        list[str] | None,
+        typer.Option("--input", "-i", help="type of an input: f32[8,4], f32[n,4]"),
     ] = None,
     optimize: Annotated[bool, typer.Option(help="show it after the passes")] = True,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="write it here")] = None,
@@ -27,12 +29,15 @@ def graph(
     ] = None,
 ) -> None:
     """Capture TARGET on inputs of the given types and print its graph; runs nothing else."""
-    types = parse_types(inputs or [])
+    types, dynamic = parse_open_types(inputs or [])
     function = load_function(target)
     try:
         # What the inputs hold is never looked at: a capture sees their types.
-        captured = hy.hybridize(function).graph(*(hy.zeros(t.shape, dtype=t.dtype) for t in types))
-        shown = optimized_plan(captured).graph if optimize else captured
+        arguments = [hy.zeros(t.shape, dtype=t.dtype) for t in types]
+        captured = hy.hybridize(function, dynamic=dynamic or None).graph(*arguments)
+        shown = captured
+        if optimize:  # of symbols there is no plan, but the graph of those that are bound to sizes
+            shown = run_pipeline(captured) if dynamic else optimized_plan(captured).graph
     except (HybridError, TypeError) as error:  # TypeError: another number of arguments
         fail(f"{target}: {error}")
     if show is not None:

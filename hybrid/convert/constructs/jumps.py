@@ -219,6 +219,8 @@ class _Lowering:
         return made
 
     def _try(self, node: ast.Try, place: BlockPosition) -> PlainBlock:
+        if id(node) in self.native:
+            set_native(node)
         # `finally` keeps its jumps; what it runs before control leaves is what Python would run.
         inner = replace(place, last=False, ends_iteration=False) if node.orelse else place
         lowered = self.block(node.body, inner)
@@ -285,8 +287,10 @@ def _all_jumps(body: Sequence[ast.stmt], around: list[Any], loop: int | None) ->
                 found += _all_jumps(block, [*around, node], loop)
         elif isinstance(node, TRIES):
             for block in blocks_of(node):
-                inside = [*around, None] if block is node.finalbody else around
+                inside = [*around, None] if block is node.finalbody else [*around, node]
                 found += _all_jumps(block, inside, loop)
+        elif isinstance(node, ast.With):
+            found += _all_jumps(node.body, [*around, node], loop)
         else:
             for block in blocks_of(node):
                 found += _all_jumps(block, around, loop)
@@ -333,6 +337,9 @@ def _ends(node: ast.stmt) -> bool:
         return True
     if isinstance(node, ast.If):
         return _block_ends(node.body) and _block_ends(node.orelse)
+    if isinstance(node, TRIES):
+        through = _block_ends([*node.body, *node.orelse])
+        return through and all(_block_ends(handler.body) for handler in node.handlers)
     return False
 
 

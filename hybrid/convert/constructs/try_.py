@@ -1,12 +1,13 @@
-"""Template of ``try``: the capture knows the handlers, and refuses what only a run can decide."""
+"""Template of ``try``: one pass of the statement, and one for each error that is pending for it."""
 
 from __future__ import annotations
 
 import ast
 
 from hybrid.convert.constructs.defer import deferred
-from hybrid.convert.converter import Converter, call, constant, fill, located
-from hybrid.convert.trees import LOOPS, blocks_of, copied
+from hybrid.convert.constructs.statement import LOAD
+from hybrid.convert.converter import Converter, call, constant, fill, located, name
+from hybrid.convert.trees import LOOPS, blocks_of, copied, leaves, suspends
 
 _NAMES = (ast.Name, ast.Attribute, ast.Tuple, ast.expr_context)
 _MARK = "MARK = hyb__.handled(SITE, TYPES)"
@@ -18,12 +19,47 @@ _LAST = """
     with MARK.last:
         BODY
 """
+_SESSION = """
+    SESSION = hyb__.try_(SITE, TYPES, ENDS)
+    while SESSION.again(VIEW):
+        LOAD
+        with SESSION:
+            TRY
+    LOAD
+"""
+_BLOCKS = 3  # that this puts around a try, and in it
+_END = """
+    if SESSION.goes_on():
+        with SESSION.last:
+            BODY
+"""
 
 
 class TryConverter(Converter):
-    """Template of ``try``: the statement stays, and its handlers are known to its body.
+    """Template of ``try``: the statement stays, and its session says how often it runs.
 
     ::
+
+        try:                        hyb_1 = hyb__.try_(SITE, lambda: (T, U), True)
+            A                       while hyb_1.again(...):
+        except T as e:                  if hyb_1.loads:
+            B                               a, = hyb_1.values
+        except U:          ==>          with hyb_1:
+            C                               try:
+        finally:                                with hyb_1.body:
+            D                                       A
+                                            except hyb__.catching(T) as e:
+                                                B
+                                            except hyb__.catching(U):
+                                                C
+                                            finally:
+                                                if hyb_1.goes_on():
+                                                    with hyb_1.last:
+                                                        D
+                                    if hyb_1.loads:
+                                        a, = hyb_1.values
+
+    One out of which control jumps, or that holds a yield, runs once::
 
         try:                        hyb_1 = hyb__.handled(SITE, lambda: (T, U))
             A                       try:
@@ -45,11 +81,50 @@ class TryConverter(Converter):
 
     def convert(self, node: ast.Try) -> list[ast.stmt]:
         rewriter = self.rewriter
-        node.finalbody, leaves = _guarded(node.finalbody)
-        if leaves and node.handlers:
+        blocks = list(blocks_of(node))
+        jumps = any(leaves(block) or any(map(suspends, block)) for block in blocks)
+        if jumps or rewriter.stays(node, _BLOCKS + 3):
+            return self._native(node)
+        types = self._types(node)
+        site, names = rewriter.statement_site("try", node)
+        session = rewriter.fresh()
+        view = rewriter.view(node, session)
+        ends = bool(node.finalbody)
+        with rewriter.blocks(_BLOCKS):
+            rewriter.children(node)
+        node.body = fill(_BODY, node, MARK=self._part(node, session, "body"), BODY=node.body)
+        if ends:
+            at = node.finalbody[0]
+            node.finalbody = fill(_END, at, SESSION=session, BODY=node.finalbody)
+        self._guard(node)
+        return fill(
+            _SESSION,
+            node,
+            SESSION=session,
+            SITE=site,
+            TYPES=types,
+            ENDS=constant(node, ends),
+            VIEW=view,
+            LOAD=fill(LOAD, node, SESSION=session, NAMES=names) if names else [],
+            TRY=[node],
+        )
+
+    def _part(self, node: ast.Try, session: str, part: str) -> ast.expr:
+        return located(ast.Attribute(name(node, session), part, ast.Load()), node)
+
+    def _guard(self, node: ast.Try) -> None:
+        """Let no clause catch a refusal."""
+        for handler in node.handlers:
+            types = [] if handler.type is None else [handler.type]
+            handler.type = call(handler.type or handler, "catching", *types)
+
+    def _native(self, node: ast.Try) -> list[ast.stmt]:
+        rewriter = self.rewriter
+        node.finalbody, jumps = _guarded(node.finalbody)
+        if jumps and node.handlers:
             inner = type(node)(node.body, node.handlers, node.orelse, [])
             node.body, node.handlers, node.orelse = [located(inner, node)], [], []
-        caught = constant(node, None) if leaves else self._types(node)
+        caught = constant(node, None) if jumps else self._types(node)
         rewriter.children(node)
         site = rewriter.site("try", node)
         made: list[ast.stmt] = [node]
@@ -59,11 +134,9 @@ class TryConverter(Converter):
             mark = rewriter.fresh()
             made[:0] = fill(_MARK, node, MARK=mark, SITE=site, TYPES=caught)
         node.body = fill(_BODY, node, MARK=mark, BODY=node.body)
-        if node.finalbody and not leaves and not rewriter.in_class:
+        if node.finalbody and not jumps and not rewriter.in_class:
             node.finalbody = fill(_LAST, node.finalbody[0], MARK=mark, BODY=node.finalbody)
-        for handler in node.handlers:
-            types = [] if handler.type is None else [handler.type]
-            handler.type = call(handler.type or handler, "catching", *types)
+        self._guard(node)
         return made
 
     def _types(self, node: ast.Try) -> ast.expr:

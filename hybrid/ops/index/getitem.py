@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass
-from hybrid.core.open_ints import sizes_of_ints
+from hybrid.core.open_numbers import sizes_of_ints
 from hybrid.core.sizes import Size, span
 from hybrid.core.types import Shape, TensorType, int64, tensor_type
 from hybrid.errors import (

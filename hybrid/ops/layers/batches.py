@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.core.open_ints import size_of
+from hybrid.core.open_numbers import size_of
 from hybrid.core.sizes import Size
 from hybrid.core.types import TensorType, float64
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.open_numbers import any_open
 from hybrid.core.types import Shape, TensorType, shape_of
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ir import interpreter, op
@@ -237,7 +238,7 @@ def split(x: Any, size: int | Sequence[int], /, axis: int = 0) -> list[Any]:
     length = x.shape[axis]
     if hasattr(size, "__index__") and not getattr(size, "shape", ()):
         each = as_int("split", "size", size, least=1)
-        starts = range(0, length, each) if length else (0,)
+        starts = _starts(length, each) if length else (0,)
         return [part(x, axis, i, min(each, length - i)) for i in starts]
     require_sequence("split", "size", size)
     sizes = [as_int("split", "size", n, least=0) for n in size]
@@ -248,6 +249,21 @@ def split(x: Any, size: int | Sequence[int], /, axis: int = 0) -> list[Any]:
             fix="give one size, or sizes that sum to the axis; chunk(x, n) cuts into n parts",
         )
     return [part(x, axis, i, n) for i, n in zip(_offsets(sizes), sizes, strict=True)]
+
+
+def _starts(length: Any, each: Any) -> Sequence[Any]:
+    """Where parts of ``each`` begin; how many there are is asked of open sizes."""
+    if not any_open(length, each):
+        return range(0, length, each)
+    starts = [0]
+    while starts[-1] + each < length:
+        starts.append(starts[-1] + each)
+        if len(starts) > _MOST_PARTS:
+            return range(0, length, each)
+    return starts
+
+
+_MOST_PARTS = 32  # that comparisons of open sizes tell, each of them a condition
 
 
 @remembered
@@ -265,7 +281,7 @@ def chunk(x: Any, chunks: int, /, axis: int = 0) -> list[Any]:
     axis = normalize_axis("chunk", axis, len(x.shape))
     chunks = as_int("chunk", "chunks", chunks, least=1)
     each = max(-(-x.shape[axis] // chunks), 1)
-    starts = range(0, max(x.shape[axis], 1), each)
+    starts = _starts(max(x.shape[axis], 1), each)
     return [part(x, axis, i, min(each, x.shape[axis] - i)) for i in starts]
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
 
+from hybrid.core.open_numbers import any_open, open_array
+from hybrid.core.size_functions import FUNCTIONS, size_function
 from hybrid.core.types import (
     DEFAULT_FLOAT,
     DEFAULT_INT,
@@ -64,7 +66,7 @@ def full_samples(draw):
 def literal(*, shape: Shape, dtype: DType, data: bytes) -> TensorType:
     """A constant: ``data`` holds its elements in row-major order, little end first."""
     type = tensor_type(dtype, shape)
-    if len(data) != type.nbytes:
+    if isinstance(data, bytes) and len(data) != type.nbytes:  # else it is made for each size
         raise ArgumentError(f"a literal of {type} has {type.nbytes} bytes, not {len(data)}")
     return type
 
@@ -171,7 +173,7 @@ def arange(
         raise ArgumentError("arange got step 0", fix="give another step")
     whole = all(isinstance(n, (int, np.integer)) for n in (start, stop, step))
     dtype = optional_dtype(dtype, DEFAULT_INT if whole else DEFAULT_FLOAT)
-    return interpreter.current().lift(_made("arange", np.arange, start, stop, step), dtype)
+    return _lifted("arange", dtype, lambda: (_steps(start, stop, step),), start, stop, step)
 
 
 @remembered_of_none
@@ -192,17 +194,48 @@ def linspace(
     require_real("linspace", "stop", stop)
     num = as_int("linspace", "num", num, least=0)
     with np.errstate(all="ignore"):
-        made = _made("linspace", partial(np.linspace, endpoint=bool(endpoint)), start, stop, num)
-    return interpreter.current().lift(made, dtype)
+        return _lifted("linspace", dtype, lambda: (num,), start, stop, num, bool(endpoint))
 
 
-def _made(name: str, make: Callable[..., np.ndarray], *args: Any) -> np.ndarray:
+def _steps(start: Any, stop: Any, step: Any) -> Any:
+    """How many numbers ``arange`` gives."""
+    if any(isinstance(n, float) for n in (start, stop, step)):
+        found = math.ceil((stop - start) / step)
+    else:
+        found = -((start - stop) // step)
+    return found if found > 0 else 0
+
+
+def _linspace(start: float, stop: float, num: int, endpoint: bool) -> np.ndarray:
+    return np.linspace(start, stop, num, endpoint)
+
+
+def _lower(rows: int, columns: int, k: int) -> np.ndarray:
+    return np.tri(rows, columns, k, dtype=bool)
+
+
+def _upper(rows: int, columns: int, k: int) -> np.ndarray:
+    return ~np.tri(rows, columns, k, dtype=bool)
+
+
+for _name, _make in {
+    "arange": np.arange, "linspace": _linspace, "eye": np.eye, "lower": _lower, "upper": _upper,
+}.items():  # fmt: skip
+    size_function(_name, _make, raises=False)
+
+
+def _lifted(name: str, dtype: DType | None, shape: Callable[[], Shape], *args: Any) -> Any:
+    """The tensor of what a function of the table gives, of ``shape()`` where sizes are open."""
     try:
-        return make(*args)
+        if any_open(*args):
+            made = open_array(name, shape(), *args)
+        else:
+            made = FUNCTIONS[name].compute(*args)
     except (MemoryError, ValueError, OverflowError) as error:
         kind = OutOfMemoryError if isinstance(error, MemoryError) else ArgumentError
-        given = ", ".join(map(str, args))
+        given = ", ".join(map(str, args[:3]))
         raise kind(f"{name}({given}) cannot be made", why=f"NumPy says: {error}.") from None
+    return interpreter.current().lift(made, dtype)
 
 
 # Matrices ----------------------------------------------------------------------------------------
@@ -225,8 +258,7 @@ def eye(
     columns = rows if n_cols is None else as_int("eye", "n_cols", n_cols, least=0)
     k = as_int("eye", "k", k)
     tensor_type(dtype, (rows, columns))  # which refuses sizes that no memory has
-    made = _made("eye", partial(np.eye, dtype=dtype.numpy or np.float32), rows, columns, k)
-    return interpreter.current().lift(made, dtype)
+    return _lifted("eye", dtype, lambda: (rows, columns), rows, columns, k)
 
 
 def _triangle(name: str, x: Any, k: int, *, lower: bool) -> Any:
@@ -237,9 +269,9 @@ def _triangle(name: str, x: Any, k: int, *, lower: bool) -> Any:
             why="It needs at least two dimensions.",
             fix="add axes with expand_dims",
         )
-    mask = np.tri(*x.shape[-2:], k if lower else k - 1, dtype=bool)
-    zero = False if x.dtype is bool_ else 0
-    return where(as_tensor(mask if lower else ~mask), x, zero)
+    side, zero = "lower" if lower else "upper", False if x.dtype is bool_ else 0
+    rows = x.shape[-2:]
+    return where(_lifted(side, None, lambda: rows, *rows, k if lower else k - 1), x, zero)
 
 
 @remembered

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.open_numbers import any_open, open_array
+from hybrid.core.size_functions import size_function
 from hybrid.core.types import Shape, TensorType
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ir import op
@@ -43,7 +45,7 @@ def _require(name: str, label: str, type: TensorType, axis: int, size: int, scal
     require_floating(name, **{label: type})
     require_axis(name, axis, type.rank)
     require_within(name, "size", (size,), least=0)
-    if not (math.isfinite(scale) and scale >= 0):
+    if not 0 <= scale < math.inf:
         raise ArgumentError(f"{name} got scale {scale}", fix="give a finite number >= 0")
 
 
@@ -209,11 +211,15 @@ def interpolate(
         if n == count and scale == 1:
             continue
         if near:
-            places = _nearest(n, count, scale, mode == "nearest-exact")
+            given = n, count, scale, mode == "nearest-exact"
+            places = (
+                open_array("nearest", (count,), *given) if any_open(*given) else _nearest(*given)
+            )
             x = take_slices(x, as_tensor(places), axis=2 + axis)
         else:
             align = bool(align_corners)
-            x = resample(x, axis=2 + axis, size=count, scale=float(scale), align=align)
+            scale = scale if isinstance(scale, float) else float(scale)
+            x = resample(x, axis=2 + axis, size=count, scale=scale, align=align)
     return identity(x) if x is given else x
 
 
@@ -255,3 +261,6 @@ def _nearest(n: int, count: int, scale: float, exact: bool) -> np.ndarray:
     """The element of ``n`` that each of ``count`` results is."""
     places = np.arange(count, dtype=np.float32) + np.float32(0.5 if exact else 0)
     return np.minimum(np.floor(places * np.float32(scale)).astype(np.int64), n - 1)
+
+
+size_function("nearest", _nearest, raises=False)

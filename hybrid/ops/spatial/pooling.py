@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.open_numbers import any_open
 from hybrid.core.types import Shape, TensorType, int64, tensor_type
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ir import op
@@ -99,6 +100,9 @@ def _require_places(name: str, x: TensorType, size: Shape, geometry: Any) -> Non
     for axis, (n, count, k, s, p, d) in enumerate(axes):
         if geometry["adaptive"]:
             empty = n == 0 < count
+        elif any_open(n, count) and n >= d:  # the first window is the leftmost, the last the other
+            left, right = (k - 1) * d < p, (count - 1) * s - p > n - 1
+            empty = count > 0 and (left or right)
         else:
             # Those that begin in the padding, and the last: others have the place they begin at.
             start, last = -p, (count - 1) * s - p

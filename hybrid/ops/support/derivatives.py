@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hybrid.core.open_ints import size_of
+from hybrid.core.open_numbers import size_of
 from hybrid.core.sizes import Size
 from hybrid.core.types import Shape
 from hybrid.ir import Op, get_op

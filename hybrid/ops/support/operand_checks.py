@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.core.open_ints import size_of
-from hybrid.core.sizes import Size
+from hybrid.core.open_numbers import size_of
+from hybrid.core.size_functions import SizeValue
+from hybrid.core.sizes import Size, SizeHolder
 from hybrid.core.types import DType, Shape, TensorType, dtype_of, tensor_type
 from hybrid.errors import ArgumentError, ArgumentTypeError, AxisError, DTypeError, ShapeError
 from hybrid.ir import interpreter
@@ -35,7 +36,8 @@ def is_number(obj: Any) -> bool:
 
 def is_traced_number(obj: Any) -> bool:
     """A Python number that is only known at run time: of another class than it says."""
-    return is_number(obj) and type(obj) is not obj.__class__ and type(size_of(obj)) is not Size
+    other = is_number(obj) and type(obj) is not obj.__class__
+    return other and not isinstance(obj, (SizeValue, SizeHolder))
 
 
 def plural(count: int, noun: str) -> str:

@@ -62,7 +62,7 @@ def _trips(loop: LoopParts, facts: Facts) -> int | None:
     count: Any = facts.number(loop.head)
     if count is None:
         return 0 if loop.clamps and loop.length == 0 else None
-    trips = max(int(count), 0)
+    trips = max(count if isinstance(count, int) else int(count), 0)
     trips = min(trips, loop.length) if loop.clamps else trips
     return trips if trips <= 1 else None
 

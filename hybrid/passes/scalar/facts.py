@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from hybrid.core.size_functions import SizeValue
 from hybrid.ir import Node, Value
 from hybrid.ops.flow.control import FLAG
 
@@ -53,7 +54,9 @@ class Facts:
     def is_zero(self, value: Value) -> bool:
         """Whether every element is 0, and not -0.0."""
         number = self.number(value)
-        return number is not None and number == 0 and math.copysign(1, number) > 0
+        if number is None or isinstance(number, SizeValue):  # nothing is asked of sizes
+            return False
+        return number == 0 and math.copysign(1, number) > 0
 
 
 Defining = Callable[[Value], "Node | None"]

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-from hybrid.core.sizes import value_here
+from hybrid.core.size_functions import value_here
 from hybrid.ir import Graph, Node, Value, with_regions
 
 WORTH_BYTES = 1 << 20  # alive at once: of fewer the caches take care

@@ -7,7 +7,6 @@ from typing import Any
 
 from hybrid.convert.runtime import Site, hyb__
 from hybrid.staging.sessions.views import is_traced
-from hybrid.trace.regions.checks import fail
 
 
 def checked(site: Site, test: Any, message: Callable[[], Any] | None) -> Any:
@@ -16,8 +15,7 @@ def checked(site: Site, test: Any, message: Callable[[], Any] | None) -> Any:
         return test
 
     def failing() -> None:
-        error = AssertionError() if message is None else AssertionError(message())
-        fail(error)
+        raise AssertionError() if message is None else AssertionError(message())
 
     choice = hyb__.Choice(site, "this assert")
     choice.between(test, lambda: None, failing)

@@ -11,7 +11,7 @@ from hybrid.errors import CaptureError
 from hybrid.ir.interpreter import current
 from hybrid.staging.constructs.try_ import catching_in
 from hybrid.staging.effects.library_effects import gone_over
-from hybrid.staging.sessions.session import ONE_BY_ONE, Session, unrolled
+from hybrid.staging.sessions.session import ONE_BY_ONE, Session, going_on, unrolled
 from hybrid.staging.sessions.views import look, refuse_partial, tracing
 from hybrid.trace.values.varlist import VarList
 
@@ -44,7 +44,7 @@ class For(Session):
 
     def again(self, found: Mapping[str, Any]) -> bool:
         if self.staged is not None:
-            return self.staged.again(found)
+            return self.staged.again(found) or going_on()
         if self.count:
             for flag in self.site.stops:
                 if found[flag]:

@@ -10,12 +10,13 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
-from hybrid.convert.runtime import Site
+from hybrid.convert.runtime import Site, hyb__
 from hybrid.core.exceptions import is_interrupt
 from hybrid.errors import OF_CAPTURE, CaptureError, Location
 from hybrid.ir.interpreter import current
 from hybrid.staging.sessions.views import tracing
 from hybrid.trace.regions.handlers import Handler, Raised
+from hybrid.trace.regions.pending_errors import EndOfPath
 from hybrid.trace.regions.ties import Unfollowed
 
 
@@ -95,11 +96,50 @@ class _Unmarked(nullcontext):
 _UNMARKED = _Unmarked()
 
 
+class PlainTry:
+    """The session of a ``try`` while nothing is captured."""
+
+    loads, values = False, ()
+    body = last = nullcontext()
+    wants = False
+
+    def __init__(self) -> None:
+        self.passes = 0
+
+    def again(self, _found: Any) -> bool:
+        self.passes += 1
+        return self.passes == 1
+
+    def goes_on(self) -> bool:
+        return True
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, *_error: Any) -> None:
+        pass
+
+
+def try_(site: Site, types: Callable[[], Any] | None, ends: bool) -> Any:
+    """The session of a ``try``, which ``ends`` with a ``finally`` or does not.
+
+    Its clauses catch what ``types`` gives.
+    """
+    if not tracing():
+        return PlainTry()
+    return hyb__.StagedTry(site, sys._getframe(1), functools.partial(among, types=types), ends)
+
+
 def catching_in(site: Site, kind: str, *types: Raised) -> Marked:
     """The context in which Python catches ``types`` around methods that it calls."""
     frame = id(sys._getframe(1))
     at = site.location
-    return Marked(Handler(at, frame, lambda e: e is not None and issubclass(e, types), kind=kind))
+    catches = functools.partial(_is_one_of, types)
+    return Marked(Handler(at=at, frame=frame, catches=catches, kind=kind))
+
+
+def _is_one_of(types: tuple[Raised, ...], kind: Raised | None) -> bool:
+    return kind is not None and issubclass(kind, types)
 
 
 def handled(site: Site, types: Callable[[], Any] | None) -> Any:
@@ -108,11 +148,12 @@ def handled(site: Site, types: Callable[[], Any] | None) -> Any:
         return _UNMARKED
     last = Last(site.location)
 
-    catches = last.noting(functools.partial(_among, types=types))
-    return Marked(Handler(site.location, id(sys._getframe(1)), catches), last)
+    catches = last.noting(functools.partial(among, types=types))
+    frame = id(sys._getframe(1))
+    return Marked(Handler(at=site.location, frame=frame, catches=catches), last)
 
 
-def _among(kind: Raised | None, types: Callable[[], Any] | None) -> bool:
+def among(kind: Raised | None, types: Callable[[], Any] | None) -> bool:
     """Whether clauses for ``types`` (None: all there are) may catch ``kind`` (None: some class)."""
     if types is None:
         return True
@@ -135,7 +176,9 @@ def _each(types: Any) -> tuple[Any, ...]:
 
 def is_refusal(error: BaseException | None) -> bool:
     """Whether ``error`` ends the capture, so that no handler of the author's may catch it."""
-    return tracing() and (isinstance(error, (*OF_CAPTURE, Unfollowed)) or is_interrupt(error))
+    return tracing() and (
+        isinstance(error, (*OF_CAPTURE, Unfollowed, EndOfPath)) or is_interrupt(error)
+    )
 
 
 def catching(types: Any = BaseException) -> Any:

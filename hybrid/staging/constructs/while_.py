@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from hybrid.convert.runtime import Site, hyb__
+from hybrid.errors import CaptureError, NeedsValue
 from hybrid.ir.interpreter import current
-from hybrid.staging.sessions.session import Session, unrolled
+from hybrid.number import as_number
+from hybrid.staging.sessions.session import Session, going_on, unrolled
 from hybrid.staging.sessions.views import is_traced, look, tracing
 
 PATIENCE = 64  # iterations that are traced one by one before the rest becomes a node
@@ -16,12 +18,13 @@ PATIENCE = 64  # iterations that are traced one by one before the rest becomes a
 class While(Session):
     """The session of a ``while`` whose tests have been plain so far."""
 
-    __slots__ = ("begun", "count", "more")
+    __slots__ = ("begun", "count", "more", "tracer")
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
         self.more = True
         self.begun = False
+        self.tracer: Any = None  # what the loop has begun in
         self.count = 0
 
     @property
@@ -33,6 +36,7 @@ class While(Session):
         """Whether the body runs, now that the test has given ``value``."""
         if self.staged is not None:
             return self.staged.test(value)
+        self._stage_sizes(None)
         if is_traced(value):
             return self._stage().test(value)
         self.more = bool(look(value))
@@ -41,23 +45,51 @@ class While(Session):
 
     def again(self, found: Mapping[str, Any]) -> bool:
         if self.staged is not None:
-            return self.staged.again(found)
+            return self._staged_again(found) or going_on()
         if self.begun:
+            if self.tracer is not None and self.tracer.rest is not None:
+                self.staged = hyb__.StagedWhile(self.site, self.tracer)
+                return self.staged.stop_raised(found)
             for flag in self.site.stops:
                 if is_traced(found[flag]):
                     return self._stage().stop_traced(found)
                 self.more = self.more and not found[flag]
+        elif tracing():
+            self.tracer = current()
         self.begun = True
         if self.more and self.count >= PATIENCE and tracing() and not current().unrolls:
             return self._stage().stop_never(found)
         if not self.more and tracing():
             why = "its test is a Python value"
             current().note(self.site.location, unrolled(self.count, why))
+        if self.more:
+            self._stage_sizes(_of_run)
         return self.more
+
+    def _stage_sizes(self, compare: Callable[..., Any] | None) -> None:
+        """Let the test compare sizes of open axes by ``compare``: they are no conditions, then."""
+        if tracing() and current().opens is not None and not current().unrolls:
+            current().opens.staged = compare
+
+    def _staged_again(self, found: Mapping[str, Any]) -> bool:
+        try:
+            return self.staged.again(found)
+        except NeedsValue:
+            raise
+        except CaptureError as error:
+            if not tracing() or current().opens is None or current().unrolls:
+                raise
+            # Where an open size decides, each iteration may be traced by itself.
+            raise NeedsValue("the test of a while", "int", None, at=self.site.location) from error
 
     def _stage(self) -> Any:
         self.staged = hyb__.StagedWhile(self.site)
         return self.staged
+
+
+def _of_run(function: Callable[..., Any], a: Any, b: Any) -> Any:
+    """A comparison that a node of the graph makes."""
+    return function(as_number(a), b)
 
 
 def while_(site: Site) -> While:

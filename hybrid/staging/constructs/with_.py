@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Any
 
 from hybrid.convert.conversion import is_converted_code, written
-from hybrid.convert.runtime import Site
+from hybrid.convert.runtime import Site, hyb__
 from hybrid.convert.scope import walk_scope
 from hybrid.convert.source import NoSource
 from hybrid.staging.constructs.try_ import Last, Marked, is_refusal
@@ -42,24 +42,63 @@ class Managed:
         return suppressed and not is_refusal(error)
 
 
+def with_(site: Site, manager: Any) -> Any:
+    """The session of a ``with`` over ``manager``, which enters its ``manager``."""
+    if not tracing():
+        return _Plain(manager)
+    frame = sys._getframe(1)
+    takes = takes_errors(manager)
+    return (
+        hyb__.StagedWith(site, frame, manager) if takes else _Plain(guarded(site, manager, frame))
+    )
+
+
+class _Plain:
+    """The session of a ``with`` that takes no errors which are pending."""
+
+    __slots__ = ("manager",)
+    loads, values = False, ()
+
+    def __init__(self, manager: Any) -> None:
+        self.manager = manager
+
+
+def takes_errors(manager: Any) -> bool:
+    """Whether the end of ``manager`` can be run once for each way out of its block."""
+    if isinstance(manager, contextlib.ExitStack):
+        inner = [getattr(leave, "__self__", None) for _, leave in manager._exit_callbacks]
+        return all(each is None or takes_errors(each) for each in inner)
+    if isinstance(manager, _GENERATOR):
+        return False  # a generator can go on but once
+    return may_suppress(manager) or is_authors(manager)
+
+
 def guarded(site: Site, manager: Any, frame: types.FrameType) -> Any:
     """The context manager that ``frame`` enters for ``manager``: itself if its end is harmless."""
-    suppresses = _may_suppress(manager)
-    if not suppresses and not _is_authors(manager):
+    may = may_suppress(manager)
+    if not may and not is_authors(manager):
         return manager
     last = Last(site.location, f"the end of a with ({type(manager).__name__})", "with")
-    catches: Callable[[Raised | None], bool] = functools.partial(_suppresses, manager)
-    if not suppresses:
-        catches = last.noting(_nothing)
-    resumes = functools.partial(_resumed, manager)
-    return Managed(manager, Handler(site.location, id(frame), catches, resumes, "with"), last)
+    catches = catches_of(manager, last)
+    resumes = functools.partial(resumed, manager)
+    handler = Handler(
+        at=site.location, frame=id(frame), catches=catches, resumes=resumes, kind="with"
+    )
+    return Managed(manager, handler, last)
+
+
+def catches_of(manager: Any, last: Last) -> Callable[[Raised | None], bool]:
+    """What ``manager`` catches; ``last`` is its end."""
+    if may_suppress(manager):
+        return functools.partial(suppresses, manager)
+    return last.noting(_nothing)
 
 
 def _nothing(_kind: Raised | None) -> bool:
     return False
 
 
-def _is_authors(manager: Any) -> bool:
+def is_authors(manager: Any) -> bool:
     """Whether code of the author's runs at the end of the block."""
     kind = type(manager)
     leave = getattr(kind, "__exit__", None)
@@ -68,7 +107,7 @@ def _is_authors(manager: Any) -> bool:
     return not (of_package(leave.__code__) or is_library(leave.__code__))
 
 
-def _may_suppress(manager: Any) -> bool:
+def may_suppress(manager: Any) -> bool:
     kind = type(manager)
     leave = getattr(kind, "__exit__", None)
     if not hasattr(kind, "__enter__") or not isinstance(leave, types.FunctionType):
@@ -76,25 +115,25 @@ def _may_suppress(manager: Any) -> bool:
     return isinstance(manager, _KNOWN) or _may_be_true(leave.__code__)
 
 
-def _suppresses(manager: Any, kind: Raised | None) -> bool:
+def suppresses(manager: Any, kind: Raised | None) -> bool:
     """Whether ``manager`` may suppress an exception of class ``kind``, or any at all."""
     if isinstance(manager, contextlib.suppress):
         found = manager._exceptions
         return bool(found) if kind is None else issubclass(kind, found)
     if isinstance(manager, contextlib.ExitStack):
         inner = [getattr(leave, "__self__", leave) for _, leave in manager._exit_callbacks]
-        return any(_may_suppress(each) and _suppresses(each, kind) for each in inner)
+        return any(may_suppress(each) and suppresses(each, kind) for each in inner)
     if isinstance(manager, _GENERATOR):
         code = manager.gen.gi_code
         return not (is_converted_code(code) or is_library(code) or of_package(code))
     return True
 
 
-def _resumed(manager: Any) -> Iterator[int]:
+def resumed(manager: Any) -> Iterator[int]:
     """The frames of generators that get the exception, and may catch it."""
     if isinstance(manager, contextlib.ExitStack):
         for _, leave in manager._exit_callbacks:
-            yield from _resumed(getattr(leave, "__self__", None))
+            yield from resumed(getattr(leave, "__self__", None))
     generator = manager.gen if isinstance(manager, _GENERATOR) else None
     while isinstance(generator, types.GeneratorType):
         yield id(generator.gi_frame)

@@ -21,6 +21,7 @@ from hybrid.staging.values.feed import Feed
 from hybrid.staging.values.iterables import index_of, not_negative
 from hybrid.staging.values.lists import here, item_at, length_of, list_feed
 from hybrid.trace.regions.checks import check
+from hybrid.trace.regions.continuation import go_on
 
 Step = Callable[[Iterable[Any]], Iterable[Any]]
 RESULT = "the result"
@@ -72,6 +73,7 @@ def _loop(
             body(session.item)
     if session.loads:
         found.update(zip(names, session.values, strict=True))
+    go_on()
 
 
 def collected(feed: Feed, step: Step) -> list[Any]:

@@ -13,7 +13,6 @@ from hybrid.eager.progress import unwrapped
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
-from hybrid.number import Number
 from hybrid.staging.constructs.loads import spread
 from hybrid.staging.effects.library_effects import gone_over
 from hybrid.staging.sessions.views import is_varlist, look, refuse_partial, tracing
@@ -30,8 +29,10 @@ def is_counted(iterable: Any) -> bool:
     """Whether the number of items of ``iterable`` is known during the capture."""
     iterable = unwrapped(iterable)
     look(iterable)
+    if isinstance(iterable, Tensor) and iterable.ndim:
+        return type(iterable.shape[0]) is int
     if isinstance(iterable, StagedIterable):
-        return type(iterable.length) is not Number
+        return type(iterable.length) is int
     return not is_varlist(iterable)
 
 
@@ -128,8 +129,10 @@ def list_of(iterable: Any) -> list[Any]:
 
 def is_uncounted(iterable: Any) -> bool:
     """Whether ``iterable`` is no list and has a number of items known only to a run."""
+    if isinstance(iterable, Tensor) and iterable.ndim:
+        return type(iterable.shape[0]) is not int
     if isinstance(iterable, StagedIterable):
-        return type(iterable.length) is Number
+        return type(iterable.length) is not int
     return type(iterable) is Generated
 
 

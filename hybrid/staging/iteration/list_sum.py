@@ -33,8 +33,9 @@ def sum_of(items: Sequence[Any], start: Any) -> Any:
     if type(start) is int and start == 0:
         first = _zero(kinds)
     total = fold(list_feed(items), first, operator.add, label="the sum")
-    if first is not start and all(type(item) is VarList for item in items):
-        flag = (length_of(items) > 0).tensor
+    some = length_of(items) > 0
+    if first is not start and type(some) is Number:
+        flag = some.tensor
         tensor = current().traced(total.tensor if isinstance(total, Number) else total)
         current().indefinite_values.append(OptionalResult(tensor.content, flag, start))
     return total

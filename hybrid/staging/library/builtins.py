@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 import operator
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +13,7 @@ from typing import Any
 from hybrid import ops
 from hybrid.convert.runtime import Site, hyb__
 from hybrid.core.loop_io import Supplying
-from hybrid.core.open_ints import OpenInt
+from hybrid.core.open_numbers import OpenInt, called, is_open
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
@@ -22,6 +23,7 @@ from hybrid.number.tensor_or_number import TensorOrNumber
 from hybrid.staging.constructs.try_ import catching_in
 from hybrid.staging.effects import printing as printing  # which registers its overrides
 from hybrid.staging.iteration.generators import Generated, is_uncounted, list_of
+from hybrid.staging.library import joined_lists as joined_lists
 from hybrid.staging.library import math_calls
 from hybrid.staging.library import operator_calls as operator_calls  # the same
 from hybrid.staging.sessions.overrides import OVERRIDES, Override, overrides
@@ -91,6 +93,8 @@ def truth_of(x: Tensor) -> Number:
 def _int(*args: Any, **kwargs: Any) -> Any:
     if args and type(args[0]) is Text:
         args[0].refuse()
+    if len(args) == 1 and not kwargs and is_open(args[0]):
+        return math.trunc(args[0])
     if len(args) != 1 or kwargs or not _is_numeric(args[0]):
         return NotImplemented
     return to_int(_number(args[0]))
@@ -100,6 +104,8 @@ def _int(*args: Any, **kwargs: Any) -> Any:
 def _float(*args: Any) -> Any:
     if args and type(args[0]) is Text:
         args[0].refuse()
+    if len(args) == 1 and is_open(args[0]):
+        return called("float", args[0])
     if len(args) != 1 or not _is_numeric(args[0]):
         return NotImplemented
     return to_float(_number(args[0]))
@@ -113,7 +119,7 @@ def _is_numeric(x: Any) -> bool:
 def _type(*args: Any) -> Any:
     if len(args) == 1 and type(args[0]) in (Mixed, TensorOrNumber):
         args[0].refuse("asked for its type", "ask with isinstance(k, int)")
-    stands_in = len(args) == 1 and type(args[0]) in (Number, OpenInt)
+    stands_in = len(args) == 1 and (type(args[0]) is Number or is_open(args[0]))
     return args[0].__class__ if stands_in else NotImplemented
 
 
@@ -125,6 +131,8 @@ def _len(*args: Any) -> Any:
     if len(args) == 1 and is_partial(args[0]):
         look(args[0])
         return dicts.length_of(args[0])
+    if len(args) == 1 and isinstance(args[0], Tensor) and args[0].ndim:
+        return args[0].shape[0]
     return args[0].length if len(args) == 1 and type(args[0]) is TracedRange else NotImplemented
 
 
@@ -168,7 +176,7 @@ def _pow(base: Any, exp: Any, mod: Any = None) -> Any:
 
 @overrides(range)
 def _range(*args: Any) -> Any:
-    if not 1 <= len(args) <= 3 or not any(map(_is_numeric, args)):
+    if not 1 <= len(args) <= 3 or not any(_is_numeric(x) or type(x) is OpenInt for x in args):
         return NotImplemented
     bounds = [index_of(x) for x in args]
     start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
@@ -184,7 +192,7 @@ def _feeds(iterables: Iterable[Any]) -> list[Any] | None:
     if len(found) != len(list(iterables)) or not found:
         return None
     feeds = [feed_of(x) for x in found]
-    return None if None in feeds else feeds
+    return None if any(feed is None for feed in feeds) else feeds
 
 
 @overrides(enumerate)
@@ -197,7 +205,7 @@ def _enumerate(iterable: Any, start: Any = 0) -> Any:
 
 def _has_unknown_length(iterable: Any) -> bool:
     return is_varlist(iterable) or (
-        isinstance(iterable, StagedIterable) and type(iterable.length) is Number
+        isinstance(iterable, StagedIterable) and type(iterable.length) is not int
     )
 
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hybrid import ops
+from hybrid.core.open_numbers import called, is_open
 from hybrid.core.tree import flatten, unflatten
 from hybrid.eager.tensor import Tensor
 from hybrid.ir.interpreter import current
@@ -40,9 +41,16 @@ def _number(x: Any) -> Any:
 
 
 def _hosted(name: str, function: Callable[..., Any]) -> Override:
-    """``function``, called when the plan runs."""
+    """``function``, called when the plan runs; of open sizes, when the plan is made."""
 
     def override(*args: Any, **kwargs: Any) -> Any:
+        if (
+            not kwargs
+            and any(map(is_open, args))
+            and all(isinstance(x, (int, float)) for x in args)
+        ):
+            traced = any(type(x) is Number for x in args)
+            return NotImplemented if traced else called(f"math.{name}", *args)
         if not _holds_traced((args, kwargs)):
             return NotImplemented
         leaves, structure = flatten((args, kwargs))
@@ -69,10 +77,12 @@ def _is_float(leaf: Any) -> bool:
     return leaf.kind == "float" if type(leaf) is Number else isinstance(leaf, float)
 
 
-def _one(compute: Callable[[Number], Any]) -> Override:
+def _one(name: str, compute: Callable[[Number], Any]) -> Override:
     """A function of one number, staged by ``compute``."""
 
     def override(*args: Any) -> Any:
+        if len(args) == 1 and is_open(args[0]):
+            return called(f"math.{name}", *args)
         if len(args) != 1 or not _holds_traced(args[0]):
             return NotImplemented
         return compute(_number(args[0]))
@@ -113,5 +123,5 @@ for _function, _compute in {
     math.floor: _rounded(math.floor),
     math.ceil: _rounded(math.ceil),
 }.items():
-    overrides(_function)(_one(_compute))
+    overrides(_function)(_one(_function.__name__, _compute))
 overrides(math.trunc)(_trunc)

@@ -173,6 +173,7 @@ class AppendedRows:
         trips: Tensor,
         after: Mapping[int, Any],
         fits: bool,
+        is_full: bool = False,
     ) -> list[Any]:
         """The list with what the iterations, ``trips`` of them, have appended."""
         per = len(self.items)
@@ -205,6 +206,7 @@ class AppendedRows:
             last=tuple(last),
             gaps=gaps,
             fits=fits,
+            is_full=is_full and gaps is None and bool(stacks),
         )
         return [*self.before, varlist]
 

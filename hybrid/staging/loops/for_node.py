@@ -9,6 +9,7 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.convert.runtime import Site, hyb__
+from hybrid.core.open_numbers import is_same, size_of
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import CaptureError
 from hybrid.ir import Graph
@@ -22,7 +23,7 @@ from hybrid.staging.loops.item_writes import ItemWrites
 from hybrid.staging.loops.loop import StagedLoop
 from hybrid.staging.nodes.stop_branch import Unstopped
 from hybrid.staging.sessions.session import ONE_BY_ONE, unrolled
-from hybrid.staging.values.feed import Feed, even_length, finish, stream_of
+from hybrid.staging.values.feed import Feed, even_length, finish, is_known, most_of, stream_of
 from hybrid.staging.values.walks import Supplied, feed_of
 from hybrid.trace.alias.row_limits import names_of
 from hybrid.trace.places.frames import roots_of
@@ -36,10 +37,16 @@ def staged_for(site: Site, iterable: Any) -> Any:
     """The staged session of a loop over ``iterable``; None when plain Python does."""
     feed = feed_of(iterable)
     if feed is None or site.yields:
-        return Unrolled(site, iter(iterable)) if site.stops and not site.yields else None
+        stops = site.stops or (_may_raise() and type(iter(iterable)) in _AT_HAND)
+        return Unrolled(site, iter(iterable)) if stops and not site.yields else None
     if isinstance(feed, Supplied) and feed.supply.kinds_met and not (site.stops or current().opens):
         feed.vary()
     return StagedFor(site, feed)
+
+
+def _may_raise() -> bool:
+    """Whether a try or with is around the loop, to which an iteration may jump."""
+    return any(handler.stop is not None for handler in current().handlers)
 
 
 FEW_ROWS = 64  # of a list, that are told apart
@@ -82,11 +89,14 @@ class Unrolled(StagedLoop):
 
     def again(self, found: Mapping[str, Any]) -> bool:
         """Whether there is another pass."""
-        names = found
+        names, ended = found, False
         if self.branch is not None:
+            ended = self.branch.path.ended
             names = {**found, **self.leave_branch(self.branch, found)}
-        over, flag = self.flags(names)
-        if over or self.is_over:
+        else:
+            names = self.left(found)
+        over, flag = self.flags(names, self.parent)
+        if over or ended or self.is_over:
             return self.stop()
         self.asks = self.runs_code and (flag is not None or self.loads)
         if not self.asks:
@@ -224,8 +234,12 @@ class StagedFor(StagedLoop):
         self.index = region.param(COUNT, "i")
         self.slices = []
         with self.inside(region):
-            high = self.length - 1 - self.start if self.is_static() else None
-            index = Number("int", self.index, 0, high)
+            high = bounds = None
+            if self.is_static():
+                last = self.length - 1 - self.start
+                high = most_of(last)
+                bounds = None if type(last) is int else (0, size_of(last))
+            index = Number("int", self.index, 0, high, bounds)
             at = index + self.start if self.start else index
             self.position = at.tensor.content
             self.item = self.feed.row(at)
@@ -233,13 +247,14 @@ class StagedFor(StagedLoop):
         return True
 
     def body_done(self, found: Mapping[str, Any]) -> bool:
-        if self.path.diverged and self._may_unroll():  # it is raised for sure, then: here
+        if self.path.ended and self._may_unroll():  # it is raised for sure, then: here
             self.path.end(self.before)
             return self._unroll("its body ends in an exception")
         region = self.path.region
-        names = self.before if self.path.diverged else self.snapshot(found)
+        names = self.left(self.snapshot(found))
+        names = self.carry_errors(self.before if self.path.ended else names)
         with self.inside(region):
-            over, flag = (True, None) if self.path.diverged else self.flags(names)
+            over, flag = (True, None) if self.path.ended else self.flags(names, region)
             flag = flag if over else self._ended(flag)
             if flag is not None:
                 flag = region.traced(flag)
@@ -270,7 +285,8 @@ class StagedFor(StagedLoop):
             self._slice_rows(length)
             attrs = {"length": length, "reverse": False, "sliced": len(self.slices)}
             self._last_item(static)
-            known, most = (length, length) if static else (None, self._most())
+            known = length if type(length) is int and static else None
+            most = length if static else self._most()
             self.close(
                 for_, [count], heads, attrs, runs=static, slices=self.slices, known=known, most=most
             )
@@ -291,7 +307,7 @@ class StagedFor(StagedLoop):
             cell.initial: cell.tensor
             for cell in region.cells.values()
             if not cell.written
-            and cell.tensor.shape[:1] == (length + self.start,)
+            and is_same(cell.tensor.shape[:1], (length + self.start,))
             and (uses[cell.initial] == 1 or self.parent.record_of(cell.tensor) is None)
         }
         kept = []
@@ -350,20 +366,20 @@ class StagedFor(StagedLoop):
     def _most(self) -> int | None:
         """A number that the iterations in the node do not exceed."""
         length = self.length
-        if type(length) is int:
-            return length - self.start
+        if self.is_static():
+            return most_of(length - self.start)
         return length.high if length.high < MOST else None
 
     def _count(self) -> Tensor:
         length = self.length
-        if type(length) is int:
+        if self.is_static():
             return number_tensor(length - self.start, "int")
         count = number_tensor(length, "int")
         return ops.subtract(count, self.start) if self.start else count
 
     def _times(self) -> str:
         length = self.length
-        return f" of {length - self.start} iterations" if type(length) is int else ""
+        return f" of {size_of(length - self.start)} iterations" if self.is_static() else ""
 
     # Items from outside ----------------------------------------------------------------------
 
@@ -400,7 +416,7 @@ class StagedFor(StagedLoop):
             if self.loads
             else found
         )
-        over, flag = self.flags(names)
+        over, flag = self.flags(names, self.tracer)
         finish(self.feed, over if flag is None else flag)
         return False
 
@@ -421,9 +437,12 @@ class StagedFor(StagedLoop):
         return True
 
     def peel_done(self, found: Mapping[str, Any]) -> bool:
+        found = self.left(found)
         with self.inside(self.parent):
             over, flag = (
-                (True, None) if self.path is not None and self.path.diverged else self.flags(found)
+                (True, None)
+                if self.path is not None and self.path.ended
+                else self.flags(found, self.parent)
             )
             flag = flag if over else self._ended(flag)
             if flag is not None:
@@ -439,7 +458,8 @@ class StagedFor(StagedLoop):
 
         To gradients the uses of such rows are uses of that tensor, each in its turn.
         """
-        if not self._may_unroll() or self.length - self.start > FEW_ROWS:
+        fixed = type(self.length) is int and self._may_unroll()
+        if not fixed or self.length - self.start > FEW_ROWS:
             return
         region = self.path.region
         if all(region.record_of(row) is None for row in rows):
@@ -466,8 +486,8 @@ class StagedFor(StagedLoop):
     # Unrolling -------------------------------------------------------------------------------
 
     def is_static(self) -> bool:
-        """Whether the number of items is known; a Number says that it is an int, too."""
-        return type(self.length) is int
+        """Whether the number of items is known, if only by the sizes of open axes."""
+        return is_known(self.length)
 
     def _may_unroll(self) -> bool:
         return self.is_static() and self.unrolled is None
@@ -476,7 +496,8 @@ class StagedFor(StagedLoop):
         """Whether an iteration is nothing but arithmetic on Python numbers."""
         region = self.path.region
         return (
-            self._may_unroll()
+            type(self.length) is int
+            and self._may_unroll()
             and self.feed.python
             and not region.cells
             and not any(
@@ -498,10 +519,10 @@ class StagedFor(StagedLoop):
         return True
 
     def _unroll(self, why: str) -> bool:
-        """Trace what is left iteration by iteration."""
-        self.why = why
+        """Trace what is left iteration by iteration; how many there are is fixed, then."""
+        self.why, self.site = why, self.author_site
         self.path = None
-        rows = iter(range(self.start, self.feed.length))
+        rows = iter(range(self.start, operator.index(self.feed.length)))
         if self.attempts:  # what has been noted of an iteration in the node that there is not
             del self.tracer.notes[self.noted :]
         self.unrolled = Unrolled(self.site, rows, why, self.feed.row)

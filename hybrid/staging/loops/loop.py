@@ -13,6 +13,7 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.convert.runtime import Site
+from hybrid.core.dataclass import replace
 from hybrid.core.own_names import PREFIX
 from hybrid.core.tree import flatten
 from hybrid.eager.tensor import Tensor
@@ -49,6 +50,7 @@ from hybrid.trace.regions.branch import (
 )
 from hybrid.trace.regions.merge import describe, is_number, remedy, spoken
 from hybrid.trace.regions.merge_lists import chosen_list
+from hybrid.trace.regions.pending_errors import PendingError
 from hybrid.trace.regions.region import Region, truth
 from hybrid.trace.regions.tracer import Tracer
 from hybrid.trace.values.optional import UNBOUND, OptionalValue
@@ -81,12 +83,15 @@ class StagedLoop(Staged):
         self.peels = 0
         self.attempts = 0
         self.noted = 0  # how many notes there were before the attempt
+        self.author_site = site  # without the names of errors that are pending
+        self.errors: list[PendingError] = []  # that an iteration may leave the loop by
 
     # An attempt ---------------------------------------------------------------------------------
 
     def open(self) -> None:
         """Let the next pass be traced as the body of the loop."""
         self.attempts += 1
+        self.site, self.errors = self.author_site, []
         self.noted = len(self.tracer.notes)
         if self.attempts > 12 + len(self.ties.wanted):
             raise CaptureError(
@@ -138,6 +143,51 @@ class StagedLoop(Staged):
 
     # The end of an attempt ----------------------------------------------------------------------
 
+    def left(self, found: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the author's variables hold at the end of a pass, where nothing is pending."""
+        tracer = self.parent if self.path is None else self.path.region
+        if tracer.rest is None:
+            return found
+        names = tracer.rest.leave(self.snapshot(found), getattr(self.roots, "cells", {}))
+        self.load(names)
+        return {**found, **names}
+
+    def carry_errors(self, names: Mapping[str, Any]) -> dict[str, Any]:
+        """``names`` at the end of the body, with what is kept of the errors pending there."""
+        found, site = dict(names), self.author_site
+        region = self.path.region
+        self.errors = list(region.errors)
+        flags = []
+        for at, error in enumerate(self.errors):
+            flags.append(f"{PREFIX}raised{at}")
+            values = {f"{PREFIX}error{at}": tuple(error.values(region))}
+            values |= {f"{PREFIX}{n}{at}": v for n, v in error.inner_names(region).items()}
+            self.before |= {flags[-1]: False, **dict.fromkeys(values, UNBOUND)}
+            found |= {flags[-1]: error.flag, **values}
+        own = tuple([name for name in found if name not in names])
+        self.site = replace(
+            site, names=(*site.names, *own), after=site.after.union(own),
+            stops=(*site.stops, *flags),
+        )  # fmt: skip
+        return found
+
+    def _let_go(self, region: Region) -> None:
+        """The node is made: the errors of its iterations are pending behind it."""
+        for at, error in enumerate(self.errors):
+            error.flag = self.finals[f"{PREFIX}raised{at}"]
+            values = error.values(region)
+            found = self.finals[f"{PREFIX}error{at}"]
+            found = found.value if isinstance(found, OptionalValue) else found
+            if values:
+                after = dict(zip(map(id, values), found, strict=True))
+                error.replace(after, self.parent)
+            for name in error.inner_names(region):
+                value = self.finals[f"{PREFIX}{name}{at}"]
+                error.names[name] = value.value if isinstance(value, OptionalValue) else value
+            self.parent.errors.append(error)
+        self.finals = {name: self.finals[name] for name in self.author_site.names}
+        self.site, self.errors = self.author_site, []
+
     def settle(self) -> bool:
         """Whether the body leaves what it was given; if not, what to do about it is arranged."""
         region = self.path.region
@@ -184,6 +234,7 @@ class StagedLoop(Staged):
         if not again:
             refuse_shared([*self.names.values(), *self.places.values()], region, self.site.location)
         if again:  # what this attempt has noted is not what becomes of the loop
+            self.site = self.author_site
             del self.tracer.notes[self.noted :]
         return not again
 
@@ -329,7 +380,8 @@ class StagedLoop(Staged):
         region = self.path.region
         lists = Zeros(final) if isinstance(before, list) and isinstance(final, list) else None
         with interpreting(self.parent):
-            starts = (before, Zeros(final) if runs else widened(before, final), lists)
+            unread = runs or (label.startswith(PREFIX) and before is UNBOUND)
+            starts = (before, Zeros(final) if unread else widened(before, final), lists)
         for initial, rebuilds in product(starts, (False, True)):
             if initial is None or (rebuilds and not may_rebuild(initial, self.parent)):
                 continue
@@ -455,17 +507,19 @@ class StagedLoop(Staged):
             if isinstance(growth, Growth):
                 growth.apply(self.parent, mine, known or 0)
             else:
-                extended[id(growth)] = growth.apply(self.parent, mine, trips, after, fits)
+                full = op.name == "for" and self.is_static()
+                extended[id(growth)] = growth.apply(self.parent, mine, trips, after, fits, full)
         for key, place in region.places.items():
             if id(self.appended_rows.get(key)) in extended:
                 self.parent.put(place.owner, CONTENT, extended[id(self.appended_rows[key])])
-        names = dict(self.before)
+        names: dict[str, Any] = dict(self.before)
         for name, carry in {**self.names, **outgoing}.items():
             names[name] = after.get(id(carry), self.before[name])
         names.update(
             {n: extended[id(self.appended_rows[n])] for n in self.growing if isinstance(n, str)}
         )
         self.finals = names
+        self._let_go(region)
 
     def closed(self, params: Sequence[Value], results: Sequence[Value]) -> Graph:
         """The body, which has been traced."""
@@ -538,11 +592,14 @@ class StagedLoop(Staged):
 
     # Stop flags ---------------------------------------------------------------------------------
 
-    def flags(self, found: Mapping[str, Any]) -> tuple[bool, Tensor | None]:
-        """What the stop flags say: whether the loop ends here for sure, and else, when traced."""
+    def flags(self, found: Mapping[str, Any], tracer: Tracer) -> tuple[bool, Tensor | None]:
+        """What the stop flags say: whether the loop ends here for sure, and else, when traced.
+
+        Errors that are pending in ``tracer`` stop it, too.
+        """
         traced: Tensor | None = None
-        for name in self.site.stops:
-            flag = found.get(name, False)
+        flags = [found.get(name, False) for name in self.author_site.stops]
+        for flag in [*flags, *[error.flag for error in tracer.errors]]:
             if isinstance(flag, OptionalValue):
                 flag = flag.value
             if isinstance(flag, (Number, Tensor)):

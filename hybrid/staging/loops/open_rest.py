@@ -178,11 +178,11 @@ class StagedRest(StagedFor):
         with self.inside(self.parent):
             self.open()
         region = self.path.region
-        region.opens = True
         kinds, batches = self.feed.supply.kinds_met, self.feed.supply.batches_samples
         self.item_kind = OpenItem.of(
             kinds, batches=batches, all_axes=self.all_axes, closed=self.fixed
         )
+        region.opens = self.item_kind.sizes
         self.index = region.param(COUNT, "i")
         self.slices = []
         with self.inside(region):

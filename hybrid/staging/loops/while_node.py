@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
+from hybrid import ops
 from hybrid.convert.runtime import Site
 from hybrid.eager.tensor import Tensor
 from hybrid.number import Number
@@ -14,8 +15,10 @@ from hybrid.staging.loops.loop import StagedLoop
 from hybrid.staging.nodes.stop_branch import Unstopped
 from hybrid.staging.sessions.views import is_traced
 from hybrid.trace.places.frames import roots_of
+from hybrid.trace.regions.continuation import raised
 from hybrid.trace.regions.merge import constant
 from hybrid.trace.regions.region import truth
+from hybrid.trace.regions.tracer import Tracer
 
 TEST = "the test"
 
@@ -29,8 +32,10 @@ class StagedWhile(StagedLoop):
 
     body = False  # whether the next pass runs the body without asking for the test
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, tracer: Tracer | None = None) -> None:
         super().__init__(site)
+        if tracer is not None:
+            self.tracer = self.parent = tracer
         self.go: Tensor | None = None  # the test of the first iteration in the node
         self.tested: Any = None
         self.state: Any = None
@@ -39,8 +44,16 @@ class StagedWhile(StagedLoop):
         """A flag that stops the loop is traced: the test is evaluated where it is not set."""
         found = {**sys._getframe(2).f_locals, **found}  # a plain session asks for flags only
         self.roots = roots_of(found)
-        _, flag = self.flags(found)
+        _, flag = self.flags(found, self.parent)
         return self.guard(found, flag, self.begin)
+
+    def stop_raised(self, found: Mapping[str, Any]) -> bool:
+        """Errors are pending, and stop the loop: the test is evaluated where there are none."""
+        found = {**sys._getframe(2).f_locals, **found}
+        self.roots = roots_of(found)
+        found = self.left(found)
+        _, flag = self.flags(found, self.parent)
+        return self.guard(found, flag, self.begin, loads=self.loads)
 
     def stop_never(self, found: Mapping[str, Any]) -> bool:
         """Python's own test goes on and on (it may be an exception that ends the loop)."""
@@ -78,26 +91,30 @@ class StagedWhile(StagedLoop):
         return True
 
     def body_done(self, found: Mapping[str, Any]) -> bool:
-        self.body = False
+        self.body, self.loads = False, False
+        found = self.left(found)
         with self.inside(self.path.region):
-            over, flag = (True, None) if self.path.diverged else self.flags(found)
+            over, flag = (True, None) if self.path.ended else self.flags(found, self.path.region)
         if over:
             self.tested = False
             return self.test_done(self.snapshot(found))
         if flag is None:
-            self.loads, self.state = False, self.test_done
+            self.state = self.test_done
             return True
-        return self.guard(found, flag, self.test_done)
+        return self.guard(found, flag, self.test_done, loads=self.loads)
 
     def test_done(self, found: Mapping[str, Any]) -> bool:
-        names = self.snapshot(found)
-        if self.path.diverged:  # in the body or in the test: there is no next iteration
+        names = self._left_test(found)
+        if self.path.ended:  # in the body or in the test: there is no next iteration
             names, self.tested = self.before, False
         region = self.path.region
         tested = self.tested
         if isinstance(tested, bool):
             tested = constant(region, tested)
+        names = self.carry_errors(names)
         with self.inside(region):
+            if self.errors:
+                tested = ops.logical_and(tested, ops.logical_not(raised(self.errors)))
             self.next = region.traced(tested)
         self.finals = dict(names)
         self.path.end(names)
@@ -120,19 +137,25 @@ class StagedWhile(StagedLoop):
         return True
 
     def peel_done(self, found: Mapping[str, Any]) -> bool:
-        self.body = False
+        self.body, self.loads = False, False
+        found = self.left(found)
         with self.inside(self.parent):
-            over, flag = (True, None) if self.path.diverged else self.flags(found)
+            over, flag = (True, None) if self.path.ended else self.flags(found, self.parent)
         if over:
             return self.leave_loop(found)
         if flag is None:
-            self.loads, self.state = False, self.peel_tested
+            self.state = self.peel_tested
             return True
-        return self.guard(found, flag, self.peel_tested)
+        return self.guard(found, flag, self.peel_tested, loads=self.loads)
 
     def peel_tested(self, found: Mapping[str, Any]) -> bool:
-        if self.tested is False:
+        found = self._left_test(found)
+        if self.tested is False or self.path.ended:
             return self.leave_loop(found)
+        if self.parent.errors and isinstance(self.tested, Tensor):
+            with self.inside(self.parent):
+                clear = ops.logical_not(raised(self.parent.errors))
+                self.tested = ops.logical_and(self.tested, clear)
         self.go = constant(self.parent, True) if self.tested is True else self.tested
         return self.begin(found)
 
@@ -143,17 +166,31 @@ class StagedWhile(StagedLoop):
 
     # A test that may not be evaluated --------------------------------------------------------
 
-    def guard(self, found: Mapping[str, Any], flag: Tensor, then: Any) -> bool:
+    def guard(self, found: Mapping[str, Any], flag: Tensor, then: Any, loads: bool = False) -> bool:
         """Evaluate the test in a branch that runs where ``flag`` is not set."""
         parent = self.parent if self.path is None else self.path.region
         self.tests = Unstopped(self, parent, flag, found, TEST)
-        self.loads, self.then, self.state = False, then, self.guard_done
+        self.loads, self.then, self.state = loads, then, self.guard_done
         self.body = False
         return True
 
+    def _left_test(self, found: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What the names hold after a test that may have raised something."""
+        names = self.snapshot(found)
+        rest = self.path.region.rest
+        if rest is None:
+            return names
+        tested = self.tested
+        names[TEST] = tested if isinstance(tested, bool) else Number("bool", tested)
+        names = rest.leave(names, getattr(self.roots, "cells", {}))
+        result = names.pop(TEST)
+        with self.inside(self.path.region):
+            self.tested = truth(result) if is_traced(result) else result
+        return names
+
     def guard_done(self, found: Mapping[str, Any]) -> bool:
         branch = self.tests
-        if branch.path.diverged:
+        if branch.path.ended:
             self.tested = False
         tested = self.tested if isinstance(self.tested, bool) else Number("bool", self.tested)
         names = {**self.snapshot(found), TEST: tested}

@@ -11,6 +11,8 @@ from hybrid.staging.nodes.node_session import ELSE, THEN, Staged
 from hybrid.trace.places.code_owner import program_frame
 from hybrid.trace.places.frames import roots_of
 from hybrid.trace.regions.branch import Path, join
+from hybrid.trace.regions.continuation import go_on
+from hybrid.trace.regions.pending_errors import EndOfPath
 from hybrid.trace.regions.region import Region, truth
 from hybrid.trace.values.optional import UNBOUND
 
@@ -39,4 +41,7 @@ class Choice(Staged):
         before = {self.name: UNBOUND}
         names = join(self.tracer, pred, then, other, before, self.site.location)
         self.tracer.note(self.site.location, "became a cond node")
+        if then.ended and other.ended and self.tracer.errors:
+            raise EndOfPath
+        go_on()
         return names[self.name]

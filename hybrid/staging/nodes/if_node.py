@@ -11,6 +11,8 @@ from hybrid.errors import Location
 from hybrid.staging.nodes.node_session import ELSE, THEN, Staged
 from hybrid.trace.places.frames import roots_of
 from hybrid.trace.regions.branch import Path, join
+from hybrid.trace.regions.continuation import go_on
+from hybrid.trace.regions.pending_errors import EndOfPath
 from hybrid.trace.regions.region import Region, truth
 
 
@@ -44,6 +46,9 @@ class StagedIf(Staged):
         at = self.site.location
         self.load({**self.before, **join(self.tracer, self.pred, first, second, live, at)})
         self.tracer.note(self.site.location, "became a cond node")
+        if first.ended and second.ended and self.tracer.errors:
+            raise EndOfPath
+        go_on()
         return False
 
 

@@ -16,7 +16,8 @@ from hybrid.core.exceptions import is_interrupt
 from hybrid.errors import OF_CAPTURE, CaptureError
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.trace.regions.branch import Path
-from hybrid.trace.regions.checks import fail
+from hybrid.trace.regions.continuation import end_by_error, leave_by
+from hybrid.trace.regions.pending_errors import EndOfPath
 from hybrid.trace.regions.tracer import Tracer
 from hybrid.trace.values.optional import UNBOUND
 
@@ -84,6 +85,10 @@ class Staged:
             context.__exit__(None, None, None)
             self.abandon()
             return False
+        if type(error) is EndOfPath:
+            end_by_error(path, pending=True)
+            context.__exit__(None, None, None)
+            return True
         if not isinstance(error, Exception) or isinstance(error, OF_CAPTURE):
             context.__exit__(None, None, None)
             self.take_back(path)
@@ -92,13 +97,12 @@ class Staged:
             self.abandon()
             return False
         try:
-            fail(error)
+            leave_by(error, path)
         except BaseException:
             self.abandon()
             raise
         finally:
             context.__exit__(None, None, None)
-        path.diverged = True
         return True
 
     def endless(self) -> CaptureError:
@@ -119,6 +123,8 @@ class Staged:
     def take_back(self, path: Path) -> None:
         """Attributes are what they were before a path, and before those that it is a part of."""
         region = path.region
+        while region.rest is not None:
+            region = region.rest.path.region
         while region is not self.tracer:
             region.mark.undo()
             region = region.parent

@@ -12,6 +12,7 @@ from typing import Any
 
 from hybrid.convert.runtime import Site
 from hybrid.staging.sessions.views import tracing
+from hybrid.trace.regions.continuation import go_on
 
 ONE_BY_ONE = "Python goes over its items one by one"
 
@@ -20,6 +21,12 @@ def unrolled(count: int, why: str) -> str:
     """The note for ``explain`` on a loop whose iterations are traced one by one."""
     times = "once" if count == 1 else f"{count} times"
     return f"unrolled {times}: {why.splitlines()[0]}"
+
+
+def going_on() -> bool:
+    """A staged loop is over: go on where nothing has been raised in it; False."""
+    go_on()
+    return False
 
 
 class Session:

@@ -9,7 +9,7 @@ from hybrid.errors import CaptureError, NeedsValue
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
 from hybrid.trace.places.code_owner import MISSING
-from hybrid.trace.regions.checks import check
+from hybrid.trace.regions.continuation import require
 from hybrid.trace.values.optional import (
     UNBOUND,
     OptionalValue,
@@ -30,7 +30,7 @@ def read(value: Any, name: str, free: bool = False) -> Any:
     error = value.error
     if error is None:
         error = unbound_error(name, free) if value.other is UNBOUND else _absent(value, name)
-    check(Number("bool", value.flag), error)
+    require(Number("bool", value.flag), error)
     return value.value
 
 
@@ -46,7 +46,7 @@ def resolved(tree: Any, name: str = "the result", *, optional: bool) -> Any:
             return tree.of(resolved(tree.value, name, optional=True), tree.flag)
         if current().general:  # a number may decide, which then must be no input
             raise NeedsValue("whether the result is there", "bool", tree.flag, at=tree.at)
-        check(Number("bool", tree.flag), _absent(tree, name), at=tree.at)
+        require(Number("bool", tree.flag), _absent(tree, name), tree.at)
         return tree.value
     if isinstance(tree, (tuple, list)) and any(map(_has_optional, tree)):
         items = [resolved(item, f"{name}[{i}]", optional=optional) for i, item in enumerate(tree)]

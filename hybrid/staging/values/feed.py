@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from typing import Any, Protocol
 
 from hybrid.core.dataclass import dataclass
+from hybrid.core.open_numbers import OpenInt, size_of
+from hybrid.core.size_functions import range_of
 from hybrid.core.tree import unflatten
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, author_location
@@ -13,7 +15,10 @@ from hybrid.number import Number
 
 
 class Feed(Protocol):
-    """A sequence of ``length`` items by index; the length is a Number if only a run knows it."""
+    """A sequence of ``length`` items by index; the length is a Number if only a run knows it.
+
+    It is an OpenInt if it depends on open axes alone.
+    """
 
     length: int | Number
     python: bool  # whether the items are plain Python numbers
@@ -49,10 +54,24 @@ class Rows:
 
     @property
     def length(self) -> int:
-        return len(self.tensor)
+        return self.tensor.shape[0]
 
     def row(self, index: int | Number) -> Any:
         return self.tensor[index]
+
+
+def is_known(length: Any) -> bool:
+    """Whether the length of a feed is an int, be it one of open axes."""
+    return type(length) in (int, OpenInt)
+
+
+def most_of(length: Any) -> int:
+    """An int that a known length does not exceed."""
+    high = range_of(size_of(length))[1]
+    return MOST if high is None else high
+
+
+MOST = 2**53  # items: so many iterations are never made
 
 
 class StagedIterable:
@@ -71,15 +90,15 @@ class StagedIterable:
 
 def even_length(feed: Feed) -> Any:
     """The number of first items of ``feed`` that are of one kind."""
-    length = feed.length
-    return min([length, *[p.even for p in supplied(feed)]]) if type(length) is int else length
+    length, parts = feed.length, supplied(feed)
+    return min([length, *[p.even for p in parts]]) if parts and is_known(length) else length
 
 
 def finish(feed: Any, stopped: Tensor | bool) -> None:
     """End the passes in ``feed``, whose loop is left, or ``stopped`` by the author."""
     parts = getattr(feed, "parts", ())
     lengths = [part.length for part in parts]
-    known = all([type(length) is int for length in lengths])
+    known = all(map(is_known, lengths))
     shortest = lengths.index(min(lengths)) if parts and known else 0
     for at, part in enumerate(parts):  # zip() asks for an item of each up to that which has none
         finish(part, stopped if at <= shortest else True)
@@ -117,7 +136,7 @@ class TreeRows:
 
     @property
     def length(self) -> int:
-        return len(self.leaves[0])
+        return self.leaves[0].shape[0]
 
     def row(self, index: int | Number) -> Any:
         rows = [Rows(leaf).row(index) for leaf in self.leaves]

@@ -12,18 +12,21 @@ from typing import Any, NoReturn
 
 from hybrid import ops
 from hybrid.core.dataclass import dataclass
+from hybrid.core.open_numbers import OpenInt, is_open, size_of
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, as_number, choose, host_number, is_plain
 from hybrid.staging.values.feed import Feed, StagedIterable
-from hybrid.trace.regions.checks import check
+from hybrid.trace.regions.continuation import require
 
 
 def index_of(x: Any) -> Any:
     """The result of ``operator.index(x)``, traced; raises what Python raises."""
     if isinstance(x, Tensor) and x.dtype.is_integer and not x.ndim:
         return current().number_of(x)
+    if type(x) is OpenInt:
+        return x
     if type(x) is not Number:
         return operator.index(x)
     if x.kind == "float":
@@ -36,7 +39,7 @@ def _tensor(x: Any) -> Tensor:
 
 
 class TracedRange(StagedIterable):
-    """A ``range`` with a traced bound or step."""
+    """A ``range`` with a bound or step that is traced, or made of the sizes of open axes."""
 
     python = True
 
@@ -47,8 +50,24 @@ class TracedRange(StagedIterable):
     def feed(self) -> Feed:
         return self
 
-    def row(self, index: Any) -> Number:
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing is traced."""
+        return not any(type(n) is Number for n in (self.start, self.stop, self.step))
+
+    @property
+    def plain(self) -> range:
+        """The range of Python's, which fixes sizes."""
+        return range(self.start, self.stop, self.step)
+
+    def row(self, index: Any) -> Any:
         """The number at ``index``, which must lie in [0, length)."""
+        if self.is_open:
+            found = index * self.step + self.start
+            if type(found) is Number:  # it lies between start and stop
+                ends = (self.start, self.stop - 1) if self.step > 0 else (self.stop + 1, self.start)
+                found.bounds = size_of(ends[0]), size_of(ends[1])
+            return found
         bounds = [(n.low, n.high) for n in map(as_number, (self.start, self.stop))]
         low, high = min(low for low, _ in bounds), max(high for _, high in bounds)
         if type(self.step) is int and self.step > 0:
@@ -65,12 +84,14 @@ class TracedRange(StagedIterable):
 
     def __getitem__(self, index: Any) -> Any:
         if isinstance(index, slice):
+            if self.is_open:
+                return self.plain[index]
             self._need_value("a slice of a range")
         index = index_of(index)
         at = choose(index < 0, index + self.length, index)
         inside = (at >= 0) & (at < self.length)
         if type(inside) is Number:
-            check(inside, IndexError("range object index out of range"))
+            require(inside, IndexError("range object index out of range"))
         elif not inside:
             raise IndexError("range object index out of range")
         return self.row(at)
@@ -79,6 +100,13 @@ class TracedRange(StagedIterable):
         """``value in self``, traced; False for what is not a whole number."""
         if not is_plain(value):
             return False
+        if self.is_open and type(value) is not Number:
+            value = int(value) if value == int(value) else None
+            if value is None:
+                return False
+            after = value - self.start  # in the direction of the steps, if it is there
+            within = value < self.stop if self.step > 0 else value > self.stop
+            return within and after * self.step >= 0 and after % self.step == 0
         numbers = (value, self.start, self.stop, self.step)
         return host_number(_is_in_range, "bool", *numbers)
 
@@ -87,17 +115,34 @@ class TracedRange(StagedIterable):
         traced.need_value(what)
 
     def __iter__(self) -> Iterator[Any]:
+        if self.is_open:
+            return iter(self.plain)
         self._need_value("going over a range item by item")
 
     def __len__(self) -> int:
+        if self.is_open:
+            return len(self.plain)
         self._need_value("len() of a range")
 
     def __contains__(self, value: Any) -> bool:
+        if self.is_open:
+            return value in self.plain
         self._need_value("a membership test")
+
+    def __eq__(self, other: object) -> bool:
+        return self.is_open and self.plain == (other.plain if type(other) is TracedRange else other)
+
+    def __hash__(self) -> int:
+        return hash(self.plain) if self.is_open else object.__hash__(self)
+
+    def __repr__(self) -> str:
+        return repr(self.plain) if self.is_open else object.__repr__(self)
 
 
 def _range_length(start: Any, stop: Any, step: Any) -> Any:
     """``len(range(start, stop, step))``, traced."""
+    if is_open(step):
+        step = operator.index(step)
     if type(step) is not int:
         return not_negative(host_number(_length, "int", start, stop, step))
     if step == 0:
@@ -105,7 +150,7 @@ def _range_length(start: Any, stop: Any, step: Any) -> Any:
     span = (stop - start) if step > 0 else (start - stop)
     if abs(step) != 1:
         span = (span + (abs(step) - 1)) // abs(step)
-    return span if type(span) is int else not_negative(span)
+    return not_negative(span) if type(span) is Number else span if span > 0 else 0
 
 
 def not_negative(n: Number) -> Number:
@@ -165,6 +210,7 @@ class Once(StagedIterable):
         length = self._items.length
         if type(length) is Number:
             length.need_value("going over it item by item")
+        length = operator.index(length)
         if self._at >= length:
             raise StopIteration
         self._at += 1

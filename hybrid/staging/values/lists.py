@@ -24,7 +24,7 @@ from hybrid.ir.interpreter import current
 from hybrid.number import Number, as_number, choose
 from hybrid.staging.values.feed import Feed
 from hybrid.staging.values.iterables import index_of, not_negative
-from hybrid.trace.regions.checks import check
+from hybrid.trace.regions.continuation import require
 from hybrid.trace.values.varlist import Column, Gaps, VarList, refuse, varlists_in
 
 Items = Sequence[Any]  # some of them VarList
@@ -32,7 +32,7 @@ Items = Sequence[Any]  # some of them VarList
 
 def length_of(items: Items) -> Any:
     """The result of ``len(items)``."""
-    counts = [varlist.count for varlist in varlists_in(items)]
+    counts = [v.capacity if v.is_full else v.count for v in varlists_in(items)]
     plain = len(items) - len(counts)
     return functools.reduce(operator.add, [plain, *counts] if plain else counts)
 
@@ -152,7 +152,7 @@ def _from_front(index: Number, length: Any) -> Any:
 
 def _require(inside: Any) -> None:
     if type(inside) is Number:
-        check(inside, IndexError("list index out of range"))
+        require(inside, IndexError("list index out of range"))
     elif not inside:
         raise IndexError("list index out of range")
 

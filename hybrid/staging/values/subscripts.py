@@ -29,6 +29,7 @@ from hybrid.staging.values.dicts import DictView
 from hybrid.staging.values.iterables import index_of
 from hybrid.staging.values.lists import ListView, choose_between
 from hybrid.trace.regions.checks import check
+from hybrid.trace.regions.continuation import require
 from hybrid.trace.regions.merge import is_number
 
 INDEX, KEY = "an index or size", "a dict key or set item"
@@ -81,7 +82,7 @@ def item_at(items: Any, index: Number) -> Any:
     """The result of ``items[index]``; the plan raises IndexError or KeyError."""
     if isinstance(items, dict):
         keys = _number_keys(items, index)
-        check(contains(keys, index), KeyError(index))
+        require(contains(keys, index), KeyError(index))
         return _chosen([dict.__getitem__(items, key) for key in keys], keys, index)
     at = _from_front(items, index, "index")
     return _chosen(items, range(len(items)), at)
@@ -156,7 +157,7 @@ def _from_front(items: Sequence[Any], index: Number, what: str, *others: Any) ->
     kind = type(items).__name__
     for inside in (index >= -n, index < n):
         if type(inside) is Number:
-            check(inside, IndexError(f"{kind} {what} out of range"))
+            require(inside, IndexError(f"{kind} {what} out of range"))
         elif not inside:
             raise IndexError(f"{kind} {what} out of range")
     return index if index.low >= 0 else choose(index < 0, index + n, index)

@@ -63,7 +63,7 @@ def capture(
     unrolls: bool = False,
     follows: bool = False,
     numbers: Collection[int] = (),
-    opened: Mapping[tuple[int, int], int] | None = None,
+    opened: Mapping[tuple[int, int], Any] | None = None,
 ) -> Capture:
     """Trace ``function(*args, **kwargs)``, whose leaves are ``leaves``, and return the Capture.
 
@@ -84,7 +84,6 @@ def capture(
         general=bool(numbers or guards.inputs),
         unrolls=unrolls,
         follows=follows,
-        opens=bool(opened),
         refuses=None if current().batches else refuse_recurring,
         many=current().many,
     )
@@ -103,12 +102,13 @@ def _captured(
     kwargs: dict[str, Any],
     leaves: Sequence[Any],
     numbers: Collection[int],
-    opened: Mapping[tuple[int, int], int] | None,
+    opened: Mapping[tuple[int, int], Any] | None,
 ) -> Capture:
     """Run the function with traced arguments, put its writes back, and return the Capture."""
     tracer, guards = writes.tracer, writes.guards
     structure = flatten((args, kwargs))[1]
     axes = open_axes(leaves, opened) if opened else None
+    tracer.opens = None if axes is None else axes.sizes
     originals, leaves = leaves, leaves if axes is None else stand_ins(leaves, axes)
     with interpreting(tracer):
         places = {i: number_cell(leaves[i]) for i in numbers}

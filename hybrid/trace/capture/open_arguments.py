@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
-from hybrid.core.sizes import OpenSizes, Size
+from hybrid.core.sizes import HIGHEST, LOWEST, OpenSizes, Size
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError
@@ -21,15 +21,22 @@ from hybrid.trace.regions.tracer import Tracer
 _NAMES = "nmklpqrstuvw"
 
 
-def open_axes(leaves: Sequence[Any], opened: Mapping[tuple[int, int], int]) -> OpenAxes:
-    """Symbols for the ``opened`` axes, those with one number sharing theirs."""
-    sizes, symbols, places = OpenSizes(), dict[int, Size](), []
+def open_axes(leaves: Sequence[Any], opened: Mapping[tuple[int, int], Any]) -> OpenAxes:
+    """Symbols for the ``opened`` axes, those with one number, or one Dim, sharing theirs."""
+    sizes, symbols, places = OpenSizes(), dict[Any, Size](), []
+    taken = {getattr(number, "name", "") for number in opened.values()}
+    names = [
+        name for name in (*_NAMES, *[f"n{i}" for i in range(len(opened))]) if name not in taken
+    ]
     shapes: dict[int, list[Any]] = {}
     for (leaf, axis), number in opened.items():
         value = leaves[leaf].type.shape[axis]
         if number not in symbols:
-            name = _NAMES[len(symbols)] if len(symbols) < len(_NAMES) else f"n{len(symbols)}"
-            symbols[number] = sizes.symbol(name, value)
+            if hasattr(number, "name"):  # a Dim
+                low, high = max(number.low, LOWEST), min(number.high, HIGHEST)
+                symbols[number] = sizes.symbol(number.name, value, low, high)
+            else:
+                symbols[number] = sizes.symbol(names.pop(0), value)
             places.append((leaf, axis))
         shapes.setdefault(leaf, list(leaves[leaf].type.shape))[axis] = symbols[number]
     types: dict[int, TensorType] = {

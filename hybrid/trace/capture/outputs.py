@@ -14,12 +14,12 @@ from collections.abc import (
 from types import NoneType
 from typing import Any, NoReturn
 
-from hybrid.core.open_ints import OpenInt
+from hybrid.core.open_numbers import is_open
 from hybrid.core.tree import Several, flatten_until
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import CaptureError, Location
 from hybrid.ir import Value
-from hybrid.number import Number
+from hybrid.number import Number, as_number
 from hybrid.number.mixed_number import Mixed
 from hybrid.number.tensor_or_number import TensorOrNumber
 from hybrid.trace.capture.captured_graph import (
@@ -178,8 +178,8 @@ class ResultBuilder:
         """Return (kind, what) for a leaf that does not depend on a flag of the run."""
         if type(leaf) in (Mixed, TensorOrNumber):
             return self.of_any_kind(leaf.flags, leaf.parts)
-        if type(leaf) is OpenInt:
-            leaf = int(leaf)  # a condition of the capture
+        if is_open(leaf):
+            leaf = as_number(leaf)
         if isinstance(leaf, Number):
             return "number", self.definite_leaf(leaf.tensor)[1]
         if isinstance(leaf, str) and marks(leaf):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hybrid.autodiff.flow import control_flows
 from hybrid.core.dataclass import dataclass, field, replace
+from hybrid.core.open_numbers import sizes_of_ints
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, Location
 from hybrid.ir import Op, Value
@@ -16,6 +17,7 @@ from hybrid.ops.flow.control import cond
 from hybrid.trace.places.journal import LoggedPlace
 from hybrid.trace.places.place import CONTENT, DivergedContent, Key, diverged_content, same_items
 from hybrid.trace.regions.merge import DIVERGED, Build, Merge, Side
+from hybrid.trace.regions.pending_errors import merged as merged_error
 from hybrid.trace.regions.region import Region
 from hybrid.trace.regions.ties import meet
 from hybrid.trace.regions.tracer import Tracer
@@ -30,16 +32,29 @@ class Path:
         self, region: Region, label: str, lines: Mapping[str, Location] | None = None
     ) -> None:
         self.region, self.label, self.lines = region, label, lines or {}
+        region.path = self
         self.places: dict[tuple[int, str], Any] = {}
         self.names: dict[str, Any] = {}
-        self.diverged = False  # it ends in an exception
+        self.diverged = False  # it ends in an exception, and so does the run
+        self.raised = False  # it ends in an exception, which is pending
 
     @property
     def side(self) -> Side:
         return Side(self.region, self.label, self.lines, self.places)
 
+    @property
+    def ended(self) -> bool:
+        """Whether nothing goes on at its end."""
+        return self.diverged or self.raised
+
+    def close(self, names: Mapping[str, Any]) -> Mapping[str, Any]:
+        """What ``names`` are at its end; they are given as they are where nothing is raised."""
+        rest = self.region.rest
+        return names if rest is None else rest.leave(names, getattr(self.region.roots, "cells", {}))
+
     def end(self, names: Mapping[str, Any]) -> None:
         """The branch has run: keep what it left, and put the places back."""
+        names = self.close(names)
         self.names = dict(names)
         self.places = {**self.region.mark.undo(), **self.region.shared(names)}
 
@@ -49,7 +64,7 @@ class Path:
         return self.places.get(key, original)
 
     def name(self, name: str, before: Mapping[str, Any]) -> Any:
-        return DIVERGED if self.diverged else self.names.get(name, before[name])
+        return DIVERGED if self.ended else self.names.get(name, before[name])
 
 
 def join(
@@ -76,6 +91,7 @@ def join(
             seen[name] = merge.only(a, DIVERGED)
     places = _places(merge, first, second)
     seen_places = {} if continued is None else _seen_places(merge, first, second)
+    moves = [*_moves(merge, first, left=True), *_moves(merge, second, left=False)]
     cells = _cells(merge, first, second)
     pairs = meet(merge, parent.follows)
     results = _node(parent, pred, first.region, second.region, merge)
@@ -90,6 +106,8 @@ def join(
     for tensor, index in cells:
         write_cell(parent, tensor, results[index], first.region, second.region)
     merged = {name: build(results) for name, build in names.items()}
+    for move in moves:
+        move(results)
     for pair in pairs:
         pair.tie(parent, results)
     if continued is not None:
@@ -98,6 +116,22 @@ def join(
             (place, place.content(), build(results)) for place, build in seen_places.values()
         ]
     return merged
+
+
+def _moves(merge: Merge, path: Path, *, left: bool) -> list[Callable[[Sequence[Tensor]], None]]:
+    """What moves the errors that are pending on a path to the surroundings."""
+
+    def met(value: Any, other: Any, name: str) -> Build:
+        return merge.tree(value, other, name) if left else merge.tree(other, value, name)
+
+    def only(value: Any, name: str) -> Build:
+        return met(value, DIVERGED, name)
+
+    found = []
+    for pending in path.region.errors:
+        flag = met(pending.flag, False, "an exception")
+        found.append(merged_error(pending, path.region, flag, only))
+    return found
 
 
 @dataclass(eq=False, slots=True)
@@ -273,6 +307,8 @@ def apply_control(
     Under ``no_grad``, too: what is computed there has none, but it hands on what has one.
     """
     flows = [parent.record_of(t) is not None for t in operands]
+    if parent.opens:
+        attrs = {name: sizes_of_ints(value) for name, value in attrs.items()}
     given = op.attributes(attrs)
     with recording(True):
         made = parent.apply(op, operands, attrs, regions)

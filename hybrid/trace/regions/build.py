@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from hybrid.core.dataclass import dataclass
 from hybrid.core.exceptions import Leaving
+from hybrid.core.sizes import Size
 from hybrid.eager.batched_value import is_known
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.ir import Graph, Node, Op, Value
@@ -165,7 +166,8 @@ def known_int(count: Tensor) -> int | None:
     while isinstance(interpreter, Tracer):
         node = interpreter.maker(count.content) if count.content in interpreter.owned else None
         if node is not None and node.op.name == "full":
-            return int(node.attributes["value"])
+            value = node.attributes["value"]
+            return value if type(value) is Size else int(value)
         interpreter = interpreter.parent
     return None
 

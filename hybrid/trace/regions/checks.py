@@ -29,18 +29,22 @@ def check(
     a function that gets ``values`` when the plan runs and returns or raises one.  The exception
     has the class and arguments that it has eagerly; ``at`` goes with it as a note.
     """
-    passes = condition.tensor if type(condition) is Number else condition
-    if passes.type is not FLAG:
-        passes = ops.astype(ops.reshape(passes, ()), bool_)
-    place = _place(error, at)
+    passes = flag_of(condition)
+    place = place_of(error, at)
     deferred = Deferred((place, error, *values))
     call = DeferredCall(_raise, deferred, place.location, _kinds(error))
     branch(passes, deferred.operands, nothing, call)
 
 
+def flag_of(condition: Tensor | Number) -> Tensor:
+    """A condition of one element as a bool scalar."""
+    passes = condition.tensor if type(condition) is Number else condition
+    return passes if passes.type is FLAG else ops.astype(ops.reshape(passes, ()), bool_)
+
+
 def fail(error: Raised, *values: Any) -> None:
     """Stage a raise of ``error`` whenever the plan gets here."""
-    place = _place(error, None)
+    place = place_of(error)
     call_deferred(_raise, place, error, *values, at=place.location, raises=_kinds(error))
 
 
@@ -62,7 +66,7 @@ def _kinds(error: Raised) -> Raises | None:
     return (kind,) if issubclass(kind, BaseException) else None
 
 
-def _place(error: Raised, at: Location | None) -> CodePlace:
+def place_of(error: Raised, at: Location | None = None) -> CodePlace:
     """Where the author raises ``error``: where it was raised, if it has been, or here."""
     here = CodePlace.here()
     if at is not None:

@@ -1,7 +1,8 @@
-"""Exception handlers of the author's: nodes that may raise what one would catch are refused.
+"""Exception handlers of the author's: who takes what is raised where a tensor says so.
 
-A plan does not catch exceptions.  While the body of a ``try`` or ``with`` is traced, a handler
-stands for what would catch there; a node that may raise it when the plan runs is refused.
+While the body of a ``try`` or ``with`` is traced, a handler stands for what would catch there.  Its
+session takes what converted code raises.  A plan does not catch exceptions: a node that may raise
+what a handler would catch is refused.
 """
 
 from __future__ import annotations
@@ -42,6 +43,7 @@ class Handler:
     catches: Callable[[Raised | None], bool]  # of None: whether it catches anything at all
     resumes: Callable[[], Iterable[int]] = tuple  # ids of frames where the exception goes first
     kind: str = "try"  # "with", "for", "call"
+    stop: Any = None  # the session that takes errors which are pending
 
 
 def refuse_caught(
@@ -61,6 +63,22 @@ def refuse_caught(
             for handler in inner:
                 if handler.catches(kind):
                     raise _caught(kind, at, handler)
+
+
+def stop_for(handlers: Sequence[Handler], kind: Raised, at: Location | None) -> Any:
+    """The session that takes an exception of class ``kind``, raised by converted code, if any.
+
+    Raises CaptureError where one catches it that a capture cannot follow.
+    """
+    if issubclass(kind, _OF_THE_PLAN):
+        return None
+    for handler in _open(handlers):
+        stop = handler.stop
+        if stop is not None and stop.takes(kind, _frames()):
+            return stop
+        if handler.catches(kind):
+            raise _caught(kind, at, handler)
+    return None
 
 
 def _open(handlers: Sequence[Handler]) -> Iterator[Handler]:

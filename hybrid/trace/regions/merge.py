@@ -12,6 +12,7 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.core.dataclass import dataclass, field
+from hybrid.core.open_numbers import is_open, is_same
 from hybrid.core.own_names import PREFIX, RESULT, VALUE
 from hybrid.core.types import DType, TensorType, bool_, float64, int64, promote, promote_scalar
 from hybrid.eager.tensor import Tensor
@@ -26,6 +27,7 @@ from hybrid.trace.places.objects import an_attribute, attributes, blank, filled,
 from hybrid.trace.places.place import CONTENT, DequeContent, DivergedContent, refill
 from hybrid.trace.regions.merge_dicts import merged_dicts
 from hybrid.trace.regions.merge_lists import merged_lists, optional
+from hybrid.trace.regions.pending_errors import is_inner
 from hybrid.trace.regions.region import Region
 from hybrid.trace.regions.ties import Met
 from hybrid.trace.regions.tracer import Tracer
@@ -246,6 +248,8 @@ class Merge:
         """The value of the one path that goes on."""
         goes_on = b if a is DIVERGED else a
         side, other = (self.second, self.first) if a is DIVERGED else (self.first, self.second)
+        if isinstance(goes_on, (Tensor, Number)) and not is_inner(goes_on, side.region):
+            return lambda results: goes_on  # it was there before
         return self.filled(goes_on, side, other)
 
     def filled(self, value: Any, side: Side, other: Side) -> Build:
@@ -383,8 +387,8 @@ def _absence(value: Any, absent: Any) -> bool:
 
 
 def is_number(value: Any) -> bool:
-    """Whether ``value`` is a Python number or a Number."""
-    return isinstance(value, Number) or type(value) in (bool, int, float)
+    """Whether ``value`` is a Python number, one made of sizes, or a Number."""
+    return isinstance(value, Number) or type(value) in (bool, int, float) or is_open(value)
 
 
 def _is_leaf(value: Any) -> bool:
@@ -405,7 +409,7 @@ def _as_number(value: Any) -> tuple[Any, Any]:
 
 def kind_of(value: Any) -> str:
     """The kind of a Python number or Number."""
-    return value.kind if isinstance(value, Number) else type(value).__name__
+    return value.kind if isinstance(value, Number) else value.__class__.__name__
 
 
 def number_tensor(value: Any, kind: str) -> Tensor:
@@ -445,6 +449,8 @@ def same_constant(a: Any, b: Any) -> bool:
     """Whether two values are plain Python values that nobody can tell apart."""
     if type(a) is not type(b) or isinstance(a, Number):
         return False
+    if is_open(a):
+        return is_same(a, b)
     if isinstance(a, float):
         return a.hex() == b.hex()
     if isinstance(a, (*ATOMS, complex)):

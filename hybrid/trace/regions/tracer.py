@@ -14,10 +14,13 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass, field
-from hybrid.core.open_ints import size_of, sizes_of_ints
-from hybrid.core.sizes import Size
+from hybrid.core.open_numbers import any_open, size_of, sizes_of_ints
+from hybrid.core.size_functions import SizeValue, size_function, value_here
+from hybrid.core.size_values import SizeArray
+from hybrid.core.sizes import OpenSizes
 from hybrid.core.timing import phase
-from hybrid.core.types import DType, TensorType, dtype_of, tensor_type
+from hybrid.core.tree import flatten
+from hybrid.core.types import DType, TensorType, bool_, dtype_of, tensor_type
 from hybrid.eager.execution import (
     array_of,
     as_tensor,
@@ -59,6 +62,7 @@ from hybrid.trace.places.place import ANY, CONTENT, Key, key_of, refuse_diverged
 from hybrid.trace.places.stand_ins import StandIns
 from hybrid.trace.regions.checks import check_writable
 from hybrid.trace.regions.handlers import Handler, refuse_caught
+from hybrid.trace.regions.pending_errors import PendingError
 from hybrid.trace.regions.requires_grad import Turning, refusal
 from hybrid.trace.regions.row_names import same_item
 from hybrid.trace.regions.ties import Ties, ties_of, write_tied
@@ -103,14 +107,17 @@ class Tracer:
     cells: dict[int, Cell] = field(default_factory=dict)
     parent: Tracer | None = None  # of a region: the tracer of its surroundings
     handlers: list[Handler] = field(default_factory=list)  # whose bodies are being traced
+    errors: list[PendingError] = field(default_factory=list)  # that are pending here
+    rest: Any = None  # the Continuation in which its code goes on, where nothing is pending
+    path: Any = None  # of a region: the Path that it is traced for
     known: Collection[int] = ()  # ids of what was there before the capture, as far as it is read
     namespaces: Mapping[int, Any] = field(default_factory=dict)  # ids of what holds attributes
     once: Collection[int] = ()  # ids of iterators among the arguments: no other call gets them
     turning: Turning | None = None  # of a whole capture: the arguments that it turns
     convert: Callable[[Any, bool], Any] | None = None  # from the author's functions to staged ones
     general: bool = False  # whether Python numbers among the arguments are traced
-    # Whether arguments have axes of which only the run knows the size.
-    opens: bool = field(default_factory=lambda: getattr(current(), "opens", False))
+    # Those of arguments that have open axes.
+    opens: OpenSizes | None = field(default_factory=lambda: getattr(current(), "opens", None))
     unrolls: bool = False  # whether loops over Python ranges are traced iteration by iteration
     journal: Journal = field(default_factory=Journal)  # what the code of the capture writes
     built: dict[int, Any] = field(default_factory=dict)  # modules made meanwhile, by their ids
@@ -185,19 +192,25 @@ class Tracer:
             return obj
         if isinstance(obj, Number):
             return obj.lifted(dtype)
-        if type(size_of(obj)) is Size:
-            attrs = {"shape": (), "value": size_of(obj), "dtype": dtype or dtype_of(int)}
+        if type(obj) is SizeArray:
+            dtype = as_tensor(obj.value, dtype).dtype
+            data = obj.scope.call("elements", obj, dtype)
+            attrs = {"shape": obj.shape, "dtype": dtype, "data": data}
+            return self.apply(get_op("literal"), (), attrs)
+        if isinstance(size_of(obj), SizeValue):
+            dtype = dtype or dtype_of(obj.__class__)
+            require_fit(size_of(obj), dtype)
+            attrs = {"shape": (), "value": size_of(obj), "dtype": dtype}
             return self.apply(get_op("full"), (), attrs)
         if type(obj) in (bool, int, float):
             dtype = dtype or dtype_of(type(obj))
             value = as_tensor(obj, dtype)  # raises what eager would raise
             attrs = {"shape": (), "value": _plain(value), "dtype": dtype}
             return self.apply(get_op("full"), (), attrs)
-        if isinstance(obj, (list, tuple)) and holds_tensor(obj):
+        if isinstance(obj, (list, tuple)) and (holds_tensor(obj) or any_open(*flatten(obj)[0])):
             return stacked(obj, dtype)
         tensor = as_tensor(obj, dtype)
-        data = bytes(native.view(tensor.content, tensor.nbytes))
-        attrs = {"shape": tensor.shape, "dtype": tensor.dtype, "data": data}
+        attrs = {"shape": tensor.shape, "dtype": tensor.dtype, "data": _elements(tensor)}
         return self.apply(get_op("literal"), (), attrs)
 
     def variable(self, value: Tensor) -> Tensor:
@@ -593,6 +606,21 @@ def inside_leaf(type: TensorType, record: AnyRecord | None) -> Leaf | None:
 def takes_floats(op: Op, operands: Sequence[Any]) -> bool:
     """Whether Python numbers of any kind are floats to ``op``, as those beside float tensors."""
     return bool(op.promotes) and any(isinstance(t, Tensor) and t.type.floating for t in operands)
+
+
+def _elements(tensor: Tensor) -> bytes:
+    return bytes(native.view(tensor.content, tensor.nbytes))
+
+
+size_function("elements", lambda array, dtype: _elements(as_tensor(array, dtype)), raises=False)
+
+
+def require_fit(number: Any, dtype: DType) -> None:
+    """Raise what is raised for a plain number that ``dtype`` has no place for; else that it has."""
+    as_tensor(value_here(number), dtype)
+    if not dtype.is_floating and dtype is not bool_:
+        limits = np.iinfo(dtype.numpy)
+        assert int(limits.min) <= number <= int(limits.max)  # conditions of other sizes
 
 
 def _plain(scalar: Tensor) -> bool | int | float:

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 
 from hybrid import ops
 from hybrid.core.dataclass import dataclass, replace
+from hybrid.core.open_numbers import is_same
 from hybrid.core.tree import Structure, unflatten
 from hybrid.core.types import tensor_type
 from hybrid.eager.tensor import Tensor
@@ -65,6 +66,7 @@ class VarList(UnknownLengthItems):
     last: tuple[Tensor | None, ...] = ()  # per column that of the last item, if it is at hand
     gaps: Gaps | None = None
     fits: bool = False  # whether there are surely no more items than rows
+    is_full: bool = False  # whether each row is an item: as many as there are, for each size
     readable: bool = True  # whether items but the last can be had already
     order: Tensor | None = None  # the rows that are items, where there are gaps
 
@@ -111,7 +113,8 @@ class VarList(UnknownLengthItems):
         """Whether the two differ in nothing but their tensors."""
         return (
             self.structure == other.structure
-            and self.capacity == other.capacity
+            and is_same(self.capacity, other.capacity)
+            and self.is_full is other.is_full
             and [t.type for t in self.tensors()] == [t.type for t in other.tensors()]
             and all(
                 (type(x) is Column and type(y) is Column and x.kind == y.kind) or x is y

@@ -216,10 +216,14 @@ def low(x):
     return x * 2
 
 
+def low_index(x):
+    return x * 2 + 0 * x[hy.where(hy.sum(x) < 0, 9, 0)]
+
+
 def caught_by_a_caller(x):
     try:
-        return low(x)
-    except ValueError:
+        return low_index(x)
+    except IndexError:
         return x
 
 
@@ -247,15 +251,14 @@ def with_around_the_call(wrap, x):
 
 
 def suppressed_by_a_with(x):
-    with contextlib.suppress(ValueError):
-        return low(x)
+    with contextlib.suppress(IndexError):
+        return low_index(x)
     return x
 
 
 def written_in_a_finally(x):
     try:
-        if hy.sum(x) < 0:
-            raise ValueError("low")
+        low_index(x)
     finally:
         S.t += 1
     return x

@@ -1,0 +1,190 @@
+"""The base class of the sessions of ``try`` and ``with``: they take errors that are pending.
+
+The author's statement runs once for all that comes to its end, in a continuation where something
+may have been raised.  Then it runs once for each error that is pending for it: the error is raised
+inside, with the variables as they were, and Python finds out who catches it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from types import FrameType
+from typing import Any, NoReturn
+
+from hybrid.convert.conversion import is_converted_code
+from hybrid.convert.runtime import Site
+from hybrid.core.dataclass import replace
+from hybrid.core.package import FOLDER
+from hybrid.ir.interpreter import stack
+from hybrid.staging.nodes.node_session import Staged
+from hybrid.trace.places.code_owner import of_package
+from hybrid.trace.places.frames import roots_of
+from hybrid.trace.regions.branch import Path, join
+from hybrid.trace.regions.continuation import RAISED, end_by_error, go_on, leave_by
+from hybrid.trace.regions.handlers import Raised
+from hybrid.trace.regions.pending_errors import EndOfPath, PendingError
+from hybrid.trace.regions.region import Region, truth
+from hybrid.trace.regions.tracer import Tracer
+from hybrid.trace.values.optional import UNBOUND
+
+Names = Mapping[str, Any] | None  # what variables hold; None where nothing goes on
+Passes = Generator[None, Names, Names]  # each pass is asked for, and answered by its names
+
+_GENERATOR = 0x20  # the flag of the code of generator functions
+# Folders whose functions do nothing of their own around a call of the author's.
+_CLEAN = tuple(
+    [
+        os.path.join(FOLDER, *part.split("/"), "")
+        for part in ("staging/nodes", "staging/constructs", "staging/sessions", "trace/regions")
+    ]
+)
+_CALLS = (os.path.join(FOLDER, "nn", "modules", ""),)
+
+
+class ErrorSession(Staged):
+    """The session of a statement that takes errors which are pending."""
+
+    def __init__(self, site: Site, frame: FrameType) -> None:
+        super().__init__(site)
+        self.frame: FrameType | None = frame
+        self.ended = False  # whether nothing goes on at the end of the pass
+        self.roots = roots_of(frame.f_locals)
+
+    def concerns(self, kind: Raised) -> bool:
+        """Whether the statement does something when an exception of class ``kind`` is raised."""
+        raise NotImplementedError
+
+    def takes(self, kind: Raised, frames: Iterable[FrameType]) -> bool:
+        """Whether it takes one that is raised in the innermost of ``frames``."""
+        return self.concerns(kind) and self._reaches() and self._is_left(frames)
+
+    def _reaches(self) -> bool:
+        """Whether all that is traced above its tracer ends in its body."""
+        above = stack()
+        if self.tracer not in above:
+            return False
+        inner = above[above.index(self.tracer) + 1 :]
+        return all(getattr(tracer, "path", None) is not None for tracer in inner)
+
+    def _is_left(self, frames: Iterable[FrameType]) -> bool:
+        """Whether an exception leaves nothing but converted code on its way."""
+        begun = False
+        for frame in frames:
+            code = frame.f_code
+            if frame is self.frame:
+                return True
+            if of_package(code):
+                path = code.co_filename
+                clean = path.startswith(_CLEAN) or path.startswith(_CALLS)
+                if begun and not clean and code.co_name != "construct":
+                    return False
+            elif not is_converted_code(code) or code.co_flags & _GENERATOR:
+                return False
+            else:
+                begun = True
+        return False
+
+    def names_after(self, found: Mapping[str, Any]) -> dict[str, Any]:
+        """What those variables hold that may be read behind the statement."""
+        return {name: found.get(name, UNBOUND) for name in self.site.after}
+
+    def names_now(self) -> dict[str, Any]:
+        """What its variables hold."""
+        assert self.frame is not None
+        return self.snapshot(self.frame.f_locals)
+
+    # Passes -----------------------------------------------------------------------------------
+
+    def closed(self, tracer: Any, names: Names) -> Passes:
+        """What ``names`` are in ``tracer`` once its continuations are closed and errors taken."""
+        if tracer.rest is None:
+            if names is None and any(error.stop is self for error in tracer.errors):
+                errors, tracer.errors = tracer.errors, []
+                return (yield from self._taken(tracer, errors))
+            return names
+        rest = tracer.rest
+        names = yield from self.closed(rest.path.region, names)
+        rest.close(names or {}, self.roots.cells)
+        other = Path(Region(tracer, "else", self.roots), RAISED)
+        other.end((yield from self._taken(other.region, rest.errors)) or {})
+        return self._met(tracer, rest.clear, rest.path, other)
+
+    def _taken(self, tracer: Any, errors: Sequence[PendingError]) -> Passes:
+        """The names after one of ``errors``, which was raised, in ``tracer``."""
+        first, *others = errors
+        if not others:
+            return (yield from self._one_taken(tracer, first))
+        with self.inside(tracer):
+            pred = truth(first.flag)
+        one = Path(Region(tracer, "then", self.roots), RAISED)
+        one.end((yield from self._one_taken(one.region, first)) or {})
+        other = Path(Region(tracer, "else", self.roots), RAISED)
+        other.end((yield from self._taken(other.region, others)) or {})
+        return self._met(tracer, pred, one, other)
+
+    def _met(self, tracer: Any, pred: Any, first: Path, second: Path) -> Names:
+        after = dict.fromkeys(self.site.after, UNBOUND)
+        names = join(tracer, pred, first, second, after, self.at)
+        if not (first.ended and second.ended):
+            return names
+        if tracer is not self.tracer:
+            tracer.path.raised = first.raised or second.raised
+            tracer.path.diverged = not tracer.path.raised
+        return None
+
+    def _one_taken(self, tracer: Any, pending: PendingError) -> Passes:
+        if pending.stop is self:
+            return (yield from self.handled(tracer, pending))
+        tracer.errors.append(replace(pending, flag=True))
+        tracer.path.raised = True
+        return None
+
+    def handled(self, tracer: Tracer, pending: PendingError) -> Passes:
+        """The names after the statement has met the error ``pending``, in ``tracer``."""
+        raise NotImplementedError
+
+    def left_by(self, error: BaseException) -> bool:
+        """An exception ends the pass: whether there are others, which go on."""
+        rest = self.tracer.rest
+        if type(error) is EndOfPath:
+            if rest is not None:
+                end_by_error(rest.path, pending=True)
+        elif rest is None:
+            return False
+        else:
+            leave_by(error, rest.path)
+        self.ended = True
+        return True
+
+    def conclude(self, names: Names) -> None:
+        """The statement is over: the author's variables hold ``names``."""
+        self.frame = None
+        if names is None:
+            if self.tracer.errors:
+                raise EndOfPath
+            names = {}
+        self.load({**dict.fromkeys(self.site.names, UNBOUND), **names})
+        go_on()
+
+    @property
+    def at(self) -> Any:
+        return self.site.location
+
+
+def exhausted(passes: Iterator[None]) -> Names:
+    """The names that ``passes`` end with, which need no pass of the author's code."""
+    try:
+        next(passes)
+    except StopIteration as end:
+        return end.value
+    raise AssertionError("no pass was expected")
+
+
+def raise_again(error: BaseException) -> NoReturn:
+    """Raise ``error``, which keeps the exception in the handling of which it was raised."""
+    context = error.__context__
+    try:
+        raise error
+    finally:
+        error.__context__ = context

@@ -1,0 +1,116 @@
+"""Staging of ``with``: its end, run where nothing is raised, and for each error pending for it."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from types import FrameType
+from typing import Any
+
+from hybrid.convert.runtime import Site
+from hybrid.staging.constructs.try_ import Last, Marked, is_refusal
+from hybrid.staging.constructs.with_ import (
+    catches_of,
+    is_authors,
+    resumed,
+    suppresses,
+    takes_errors,
+)
+from hybrid.staging.nodes.error_session import (
+    ErrorSession,
+    Names,
+    Passes,
+    exhausted,
+    raise_again,
+)
+from hybrid.trace.regions.continuation import leave_by
+from hybrid.trace.regions.handlers import Handler, Raised
+from hybrid.trace.regions.pending_errors import EndOfPath, PendingError
+from hybrid.trace.regions.tracer import Tracer
+
+
+class StagedWith(ErrorSession):
+    """The session of a ``with``, and the context manager in the place of the author's."""
+
+    def __init__(self, site: Site, frame: FrameType, manager: Any) -> None:
+        super().__init__(site, frame)
+        self.authors = manager
+        self.enter = type(manager).__enter__
+        self.last = Last(site.location, f"the end of a with ({type(manager).__name__})", "with")
+        handler = Handler(
+            at=site.location,
+            frame=id(frame),
+            catches=catches_of(manager, self.last),
+            resumes=functools.partial(resumed, manager),
+            kind="with",
+            stop=self,
+        )
+        self.mark = Marked(handler)
+
+    @property
+    def manager(self) -> StagedWith:
+        """What the author's code enters."""
+        return self
+
+    def concerns(self, kind: Raised) -> bool:
+        manager = self.authors
+        if not takes_errors(manager):  # something else has been entered since
+            return False
+        return is_authors(manager) or suppresses(manager, kind)
+
+    def leave(self, kind: Any, error: Any, trace: Any) -> Any:
+        """The end of the block, as often as it takes."""
+        manager = self.authors
+        if isinstance(manager, contextlib.ExitStack):
+            manager = type(manager)()
+            manager._exit_callbacks = self.authors._exit_callbacks.copy()
+        return type(manager).__exit__(manager, kind, error, trace)
+
+    def __enter__(self) -> Any:
+        value = self.enter(self.authors)
+        self.mark.__enter__()
+        return value
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> Any:
+        self.mark.__exit__()
+        if type(error) is not EndOfPath and (self.tracer.rest is None or is_refusal(error)):
+            self.frame = None
+            with self.last:
+                suppressed = self.leave(kind, error, trace)
+            return suppressed and not is_refusal(error)
+        names = self._left(kind, error, trace)
+        self.conclude(exhausted(self.closed(self.tracer, names)))
+        return True
+
+    def _left(self, kind: Any, error: BaseException | None, trace: Any) -> Names:
+        """The names at the end of the block, where nothing is pending."""
+        if type(error) is not EndOfPath:
+            suppressed, error = self._run_end(kind, error, trace)
+            if error is None or suppressed:
+                return self.names_after(self.names_now())
+        self.left_by(error)
+        return None
+
+    def _run_end(self, kind: Any, error: BaseException | None, trace: Any) -> tuple[Any, Any]:
+        """What the end of the block answers, and the exception that leaves it."""
+        try:
+            with self.last:
+                return self.leave(kind, error, trace), error
+        except Exception as other:
+            if is_refusal(other):
+                raise
+            return False, other
+
+    def handled(self, tracer: Tracer, pending: PendingError) -> Passes:
+        with self.inside(tracer):
+            try:
+                raise_again(pending.error)
+            except BaseException as error:
+                suppressed, left = self._run_end(type(error), error, error.__traceback__)
+            if suppressed:
+                return self.names_after(pending.names)
+            if tracer is self.tracer:
+                raise left
+            leave_by(left, tracer.path)
+        return None
+        yield  # it needs no pass of the author's code

@@ -1,0 +1,45 @@
+"""Programs over sizes are captured once for all sizes, with the bits of eager code at each."""
+
+from __future__ import annotations
+
+import pytest
+
+import hybrid as hy
+from hybrid.ir import parse
+from hybrid.passes import run_pipeline
+from tests.calls import open_loops as open_loops  # which adds to the programs
+from tests.calls.open_programs import PROGRAMS
+from tests.calls.test_open_families import captures, conditions, families
+from tests.staging.harness import describe
+
+SIZES = (5, 9, 12, 17, 33, 8)
+
+# What has an open capture for each answer that a comparison gives at these sizes.
+FAMILIES = {"halves_by_shape": 3, "interpolate_to_size": 2, "parity": 2}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_one_capture_serves_all_sizes(name: str) -> None:
+    function, arguments = PROGRAMS[name]
+    hybridized = hy.hybridize(function)
+    for n in SIZES:
+        given = arguments(n)
+        assert describe(hybridized(*given)) == describe(function(*given)), n
+    assert captures(hybridized) == FAMILIES.get(name, 1), [
+        conditions(hybridized),
+        [(family.fixed, family.refusal) for family in families(hybridized)],
+    ]
+    served = [p for p in hybridized._all_plans() if p.capture.open_axes is not None]
+    assert len(served) == len(SIZES) - 1
+    for family in families(hybridized):
+        for capture in [made.capture for made in family.captures]:
+            fixed = len(capture.open_axes.sizes.fixed)
+            run_pipeline(capture.graph, check=True)
+            assert len(capture.open_axes.sizes.fixed) == fixed  # no pass takes one for a number
+            text = str(capture.graph)
+            if "{function=<" not in text:  # what Python is called for has no text
+                assert str(parse(text)) == text
+
+
+def test_the_table_names_programs() -> None:
+    assert FAMILIES.keys() <= PROGRAMS.keys()
