@@ -10,6 +10,7 @@ from hybrid.bench.compare import contenders
 from hybrid.bench.peers import FRAMEWORKS, Peer, installed, peers, require_agreement
 from hybrid.bench.registry import BenchError, Case, find
 from hybrid.bench.runner import run_case
+from hybrid.bench.workloads import size_changes
 
 
 def test_a_peer_keeps_the_time_and_gives_its_result() -> None:
@@ -38,6 +39,7 @@ def test_what_is_not_installed_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     (tmp_path / "no_such_framework.py").touch()
     assert installed("no_such_framework")
+    assert installed("torch.compile") == installed("torch")
 
 
 def test_a_peer_that_computes_something_else_is_named() -> None:
@@ -52,13 +54,15 @@ def test_a_peer_that_computes_something_else_is_named() -> None:
     )
 
 
-PROGRAMS = {"while_loop": FRAMEWORKS, "lstm_loop": ("jax", "torch")}
+PROGRAMS = {"while_loop": FRAMEWORKS, "lstm_loop": ("jax", "torch"), "sizes": size_changes.BESIDE}
 
 
 @pytest.mark.peers
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_peers_compute_the_same(name: str) -> None:
-    (case,) = find(name).build()
+    case, *_ = find(name).build()
+    for way in () if name != "sizes" else (case.ways["eager"], case.ways["hybridized"]):
+        way.sample(1)
     found = [framework for framework in PROGRAMS[name] if framework in case.ways]
     assert found == [framework for framework in PROGRAMS[name] if installed(framework)]
     case.check()
