@@ -42,6 +42,14 @@ class Peer:
         self.found = self.entrant.prepare(self.workload, self.case)
         return float(self.entrant.first_call or 0.0)
 
+    def first_run(self) -> float:
+        """Seconds of the first run in a process of its own, with whatever it prepares."""
+        with contender(self.framework).start(1, TIMEOUT) as process:
+            process.ask("load")
+            process.ask("build", workload=self.workload.name, case=self.case.label,
+                        variant=contender(self.framework).variant)  # fmt: skip
+            return float(process.ask("sample", count=1, clock=self.clock)["seconds"])
+
     def results(self) -> dict[str, Any]:
         """What the program computes, as ``brief`` tells it."""
         if self.entrant is None:

@@ -22,6 +22,12 @@ def test_a_peer_keeps_the_time_and_gives_its_result() -> None:
     assert peer.sample(3) > 0
 
 
+def test_a_first_run_is_that_of_a_new_process() -> None:
+    peer = Peer("numpy", "dispatch", "8", clock="cpu")
+    assert 0 < peer.first_run() < 10 and 0 < peer.first_run() < 10
+    assert peer.entrant is None
+
+
 def test_a_peer_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(contenders.NAMES, "numpy", ("juggle", ""))
     with pytest.raises(BenchError) as raised:
@@ -61,7 +67,7 @@ PROGRAMS = {"while_loop": FRAMEWORKS, "lstm_loop": ("jax", "torch"), "sizes": si
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_peers_compute_the_same(name: str) -> None:
     case, *_ = find(name).build()
-    for way in () if name != "sizes" else (case.ways["eager"], case.ways["hybridized"]):
+    for way in () if name != "sizes" else (case.ways["eager, again"], case.ways["hybridized"]):
         way.sample(1)
     found = [framework for framework in PROGRAMS[name] if framework in case.ways]
     assert found == [framework for framework in PROGRAMS[name] if installed(framework)]

@@ -253,6 +253,7 @@ def encoder_layer(problem: Problem) -> hy.nn.Module:
 
 def lengths(problem: Problem, variant: str) -> WorkloadProgram:
     layer, inputs = encoder_layer(problem), [hy.asarray(array) for array in problem.inputs]
+    layer(inputs[0][:, :2])  # what is imported when first needed is
 
     def run() -> list[hy.Tensor]:
         call = ready(lambda x: layer(x), variant)  # that has met none of the lengths
