@@ -114,6 +114,8 @@ MODULES: dict[str, tuple[Callable[[], Any], Callable[[int], hy.Tensor], int]] = 
     "transformer": (lambda: nn.TransformerEncoderLayer(16, 2, 32), lambda n: t(1, n + 2, 16), 1),
     "conv": (lambda: nn.Conv2d(3, 4, 3, padding=1), lambda n: t(2, 3, n + 2, 2 * n + 5), 1),
     "lstm": (lambda: nn.LSTM(4, 5), lambda n: t(2, n + 2, 4), 2),
+    "times": (lambda: nn.GRU(4, 5, 2, bidirectional=True), lambda n: t(n + 2, 2, 4), 2),
+    "times of a batch": (lambda: nn.LSTM(4, 5, batch_first=True), lambda n: t(2, n + 2, 4), 2),
     "embedding": (
         lambda: nn.Embedding(10, 4),
         lambda n: hy.asarray(DRAW.integers(0, 10, (2, n + 2))),
