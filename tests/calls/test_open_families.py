@@ -250,6 +250,22 @@ def test_errors_are_those_of_eager_code_and_close_nothing() -> None:
         hybridized(t(8), t(6))
 
 
+def test_errors_that_a_branch_raises_say_the_sizes_of_the_call() -> None:
+    def function(x: Any, s: Any) -> Any:
+        if s > 0:
+            return hy.sum(x + hy.ones(3))
+        return hy.sum(x)
+
+    hybridized = hy.hybridize(function)
+    for n in (5, 6, 7):
+        assert hybridized(t(n), hy.asarray(-1.0)).shape == ()
+    for n in (6, 9):
+        with pytest.raises(ShapeError) as raised:
+            hybridized(t(n), hy.asarray(1.0))
+        assert f"add cannot take f32[{n}] and f32[3]" in str(raised.value)
+        assert f"sizes must agree or be 1; {n} and 3 do not." in str(raised.value)
+
+
 def test_a_call_that_raised_closes_nothing_later() -> None:
     hybridized = hy.hybridize(lambda x, y: x + y)
     shapes = [(5, 5), (9, 4), (1, 1), (9, 9), (12, 12)]  # one element is a capture of its own
