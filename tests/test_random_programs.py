@@ -24,6 +24,13 @@ CALLS = [
 ]
 
 
+ROWS = [2, 5, 3, 2, 7]  # of m, call by call: the third finds the axis open
+CALLS_OF_SIZES = [
+    (*CALLS[number % 3][:2], draw(rows, 3, seed=number), *CALLS[number % 3][3:])
+    for number, rows in enumerate(ROWS)
+]
+
+
 def function_of(program: Program, folder: Path) -> Callable[..., Any]:
     """``make`` of the program, which is imported from a file, for conversion needs its source."""
     path = folder / f"program_{next(NUMBERS)}.py"
@@ -39,6 +46,13 @@ def check(program: Program, folder: Path) -> None:
     note(program.text)
     make = function_of(program, folder)
     same(make, calls=CALLS, make=True, may_refuse=program.features.grow)
+
+
+def check_sizes(program: Program, folder: Path) -> None:
+    """The program goes over so many rows at one call, and over others at the next."""
+    note(program.text)
+    make = function_of(program, folder)
+    same(make, calls=CALLS_OF_SIZES, make=True, may_refuse=True, runs_eagerly=None)
 
 
 def check_training(program: Program, folder: Path) -> None:
@@ -121,6 +135,19 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @given(program=programs())
 def test_random_programs(program: Program, folder: Path) -> None:
     check(program, folder)
+
+
+@settings(relaxed, max_examples=5, derandomize=True)
+@given(program=programs())
+def test_random_programs_of_sizes(program: Program, folder: Path) -> None:
+    check_sizes(program, folder)
+
+
+@pytest.mark.nightly
+@settings(relaxed, max_examples=1000)
+@given(program=programs())
+def test_many_random_programs_of_sizes(program: Program, folder: Path) -> None:
+    check_sizes(program, folder)
 
 
 @settings(relaxed, max_examples=30, derandomize=True)

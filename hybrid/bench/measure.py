@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from hybrid.bench.compare.serve import CLOCKS
 from hybrid.bench.registry import Way
 
 SAMPLE_SECONDS = 0.005
@@ -35,20 +36,21 @@ class SampleTiming:
         return replace(self, median=self.median / parts, p10=self.p10 / parts, p90=self.p90 / parts)
 
 
-def run_for(way: Way, count: int) -> float:
-    """Run ``way`` ``count`` times; the seconds it took."""
+def run_for(way: Way, count: int, clock: str = "wall") -> float:
+    """Run ``way`` ``count`` times; the seconds it took by the ``clock`` of ``CLOCKS``."""
     if not callable(way):
         return way.sample(count)
-    start = time.perf_counter()
+    now = CLOCKS[clock]
+    start = now()
     for _ in itertools.repeat(None, count):
         way()
-    return time.perf_counter() - start
+    return now() - start
 
 
-def calibrate(way: Way, seconds: float) -> int:
+def calibrate(way: Way, seconds: float, clock: str = "wall") -> int:
     """How many runs last at least ``seconds``; this also warms up."""
     count = 1
-    while (took := run_for(way, count)) < seconds:
+    while (took := run_for(way, count, clock)) < seconds:
         count = max(2 * count, int(count * min(10.0, seconds / max(took, 1e-9))))
     return count
 
@@ -59,13 +61,14 @@ def measure(
     *,
     seconds: float = SAMPLE_SECONDS,
     most_seconds: float = math.inf,
+    clock: str = "wall",
     advance: Callable[[], None] = lambda: None,
 ) -> dict[str, SampleTiming]:
     """The timing of each way from ``repeat`` rounds; ``advance`` is called after every round.
 
     ``ENOUGH_ROUNDS`` do once they have taken ``most_seconds``.
     """
-    counts = {name: calibrate(way, seconds) for name, way in ways.items()}
+    counts = {name: calibrate(way, seconds, clock) for name, way in ways.items()}
     samples: dict[str, list[float]] = {name: [] for name in ways}
     order = list(ways)
     gc.collect()
@@ -74,7 +77,7 @@ def measure(
         if done >= ENOUGH_ROUNDS and time.perf_counter() - start > most_seconds:
             break
         for name in order:
-            samples[name].append(run_for(ways[name], counts[name]) / counts[name])
+            samples[name].append(run_for(ways[name], counts[name], clock) / counts[name])
         order.reverse()
         advance()
     return {name: summary(values, counts[name]) for name, values in samples.items()}

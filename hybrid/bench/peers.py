@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from hybrid.bench.compare.cases import WORKLOADS, difference
-from hybrid.bench.compare.contenders import contender
+from hybrid.bench.compare.contenders import NAMES, contender
 from hybrid.bench.compare.process import TIMEOUT, PeerError
 from hybrid.bench.compare.rounds import Entrant
 from hybrid.bench.compare.serve import brief
@@ -19,8 +19,8 @@ FRAMEWORKS = ("numpy", "jax", "torch")
 class Peer:
     """A framework's program for a workload of ``compare``; its process starts when first used."""
 
-    def __init__(self, framework: str, workload: str, case: str) -> None:
-        self.framework = framework
+    def __init__(self, framework: str, workload: str, case: str, clock: str = "wall") -> None:
+        self.framework, self.clock = framework, clock
         self.workload = WORKLOADS[workload]
         self.case = self.workload.case(case)
         self.entrant: Entrant | None = None
@@ -38,9 +38,17 @@ class Peer:
 
     def _start(self) -> float:
         who = contender(self.framework)
-        self.entrant = Entrant(who, who.start(1, TIMEOUT))
+        self.entrant = Entrant(who, who.start(1, TIMEOUT), self.clock)
         self.found = self.entrant.prepare(self.workload, self.case)
         return float(self.entrant.first_call or 0.0)
+
+    def first_run(self) -> float:
+        """Seconds of the first run in a process of its own, with whatever it prepares."""
+        with contender(self.framework).start(1, TIMEOUT) as process:
+            process.ask("load")
+            process.ask("build", workload=self.workload.name, case=self.case.label,
+                        variant=contender(self.framework).variant)  # fmt: skip
+            return float(process.ask("sample", count=1, clock=self.clock)["seconds"])
 
     def results(self) -> dict[str, Any]:
         """What the program computes, as ``brief`` tells it."""
@@ -54,13 +62,16 @@ class Peer:
 
 
 def installed(framework: str) -> bool:
-    """Whether ``framework`` can be imported."""
-    return importlib.util.find_spec(framework) is not None
+    """Whether ``framework``, or that of which it is a variant, can be imported."""
+    package, _ = NAMES.get(framework, (framework, ""))
+    return importlib.util.find_spec(package) is not None
 
 
-def peers(workload: str, case: str, *, frameworks: Sequence[str] = FRAMEWORKS) -> dict[str, Peer]:
+def peers(
+    workload: str, case: str, *, frameworks: Sequence[str] = FRAMEWORKS, clock: str = "wall"
+) -> dict[str, Peer]:
     """The program of each of ``frameworks`` that is installed."""
-    return {name: Peer(name, workload, case) for name in frameworks if installed(name)}
+    return {name: Peer(name, workload, case, clock) for name in frameworks if installed(name)}
 
 
 def require_agreement(what: str, ours: Mapping[str, Any], found: Mapping[str, Peer]) -> None:

@@ -34,6 +34,14 @@ Way = Callable[[], Any] | TimedWay
 
 
 @dataclass(frozen=True)
+class Target:
+    """The time that a way may take: ``share`` of that of the first way, and ``more`` seconds."""
+
+    share: float
+    more: float = 0.0
+
+
+@dataclass(frozen=True)
 class Case:
     """One computation run in several ways; the first way is what the others are compared with.
 
@@ -50,6 +58,8 @@ class Case:
     budgets: Mapping[str, float] = field(
         default_factory=dict
     )  # seconds that a part may take, by way
+    targets: Mapping[str, Target] = field(default_factory=dict)  # beside the first way, by way
+    clock: str = "wall"  # or "cpu", for a machine that others use, too
 
 
 @dataclass(frozen=True)

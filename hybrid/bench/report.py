@@ -37,6 +37,20 @@ def spread(line: WayLine) -> str:
     return f"{low.split()[0]} - {high.split()[0]}"
 
 
+def beside_target(result: Result, line: WayLine) -> str:
+    """The time of ``line`` as a share of the first way's, or what it takes more, and its target."""
+    assert line.target is not None
+    first, target = result.lines[0], line.target
+    apart = line.timing.median - target.share * first.timing.median
+    if target.more:
+        gone = f"-{duration(-apart)}" if apart < 0 else duration(apart)
+        told = f"{gone} more than {first.way}, target {duration(target.more)}"
+    else:
+        share = line.timing.median / first.timing.median
+        told = f"{share:.2f} of {first.way}, target {target.share:.2f}"
+    return told + (", over" if apart > target.more else "")
+
+
 def document(results: list[Result]) -> dict[str, Any]:
     """Everything measured, and on what, ready for JSON; times are in seconds."""
     return {"machine": facts(), "results": [asdict(result) for result in results]}

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from hybrid.bench.measure import SAMPLE_SECONDS, SampleTiming, measure, run_for
-from hybrid.bench.registry import Case, Workload
+from hybrid.bench.registry import Case, Target, Workload
 from hybrid.memory import native
 
 REPEAT = 25  # rounds of a case, fewer where they take more than
@@ -23,6 +23,7 @@ class WayLine:
     speedup: float  # the first way's time over this one's
     gflops: float | None
     budget: float | None = None  # seconds that it may take
+    target: Target | None = None  # beside the first way
 
 
 @dataclass(frozen=True)
@@ -63,9 +64,11 @@ def run_case(
     """
     rounds, most = (REPEAT, CASE_SECONDS) if repeat is None else (repeat, math.inf)
     with threads_set_to(case.threads) as threads:
-        first = {name: run_for(way, 1) for name, way in case.ways.items()}
+        first = {name: run_for(way, 1, case.clock) for name, way in case.ways.items()}
         facts = dict(case.check())
-        timings = measure(case.ways, rounds, seconds=seconds, most_seconds=most, advance=advance)
+        timings = measure(
+            case.ways, rounds, seconds=seconds, most_seconds=most, clock=case.clock, advance=advance
+        )
     base = next(iter(timings.values())).median
     lines = tuple(
         WayLine(
@@ -75,6 +78,7 @@ def run_case(
             speedup=base / timing.median,
             gflops=None if case.flops is None else case.flops / timing.median / 1e9,
             budget=case.budgets.get(name),
+            target=case.targets.get(name),
         )
         for name, timing in timings.items()
     )

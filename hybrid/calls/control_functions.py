@@ -6,11 +6,10 @@ statements are converted and staged, whatever the mode of the capture.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from hybrid import ops
-from hybrid.core.tree import describe, flatten, unflatten
+from hybrid.core.tree import describe, flatten
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
@@ -52,7 +51,7 @@ def scan(body_fn: Callable[[Any, Any], Any], init: Any, xs: Any) -> tuple[Any, A
     ``init`` and ``xs`` are any trees of tensors; those of ``xs`` have first axes of one length,
     at least 1.
     """
-    from hybrid.staging.values.feed import TreeRows
+    from hybrid.staging.values.feed import TreeRows, stacked
 
     _require_callable("scan", body_fn)
     leaves, structure = flatten(xs)
@@ -75,25 +74,15 @@ def scan(body_fn: Callable[[Any, Any], Any], init: Any, xs: Any) -> tuple[Any, A
             why="The types of what an iteration returns are then not known.",
             fix="pass one row at least",
         )
-    return _run(_scan, body_fn, init, TreeRows(structure, tuple(leaves)))
+    return _run(_scan, body_fn, init, TreeRows(structure, tuple(leaves)), stacked)
 
 
-def _scan(body_fn: Any, carry: Any, rows: Any) -> Any:
+def _scan(body_fn: Any, carry: Any, rows: Any, stacked: Any) -> Any:
     ys = []
     for x in rows:
         carry, y = body_fn(carry, x)
         ys.append(y)
     return carry, stacked(ys)
-
-
-def stacked(trees: Sequence[Any]) -> Any:
-    """A tree of stacks, one row for each of ``trees``, which have one structure."""
-    flat = [flatten(tree) for tree in trees]
-    structure = flat[0][1]
-    if any(other != structure for _, other in flat):
-        raise ArgumentTypeError("the iterations of scan returned trees of different structure")
-    columns = zip(*[leaves for leaves, _ in flat], strict=True)
-    return unflatten(structure, [ops.stack(list(column)) for column in columns])
 
 
 def py_call(function: Callable[..., Any], *args: Any, result: Any = ()) -> Any:

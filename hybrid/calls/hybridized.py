@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hybrid.calls.dynamic_axes import Axis, Declared, Table, declared_axes, require_table
 from hybrid.calls.executable import PlanInfo, Planned
 from hybrid.calls.families import NONE, Family, NumberInputs, Trace, covers, family_key
-from hybrid.calls.open_families import Opened, OpenFamily, open_family_key
+from hybrid.calls.open_families import AtSizes, Opened, OpenFamily, open_family_key
 from hybrid.calls.recapture_reasons import Call, about_numbers, described, why_new
 from hybrid.config import is_configured, plan_cache
 from hybrid.core.exceptions import taken
@@ -206,14 +206,18 @@ class Hybridized:
 
     def _bound(self, key: Hashable, leaves: Sequence[Any]) -> Planned | None:
         """The plan of an open capture there is, at sizes that it was not called with before."""
-        if not self._open_families or not self._opens():
-            return None
-        family = self._open_families.get(open_family_key(key, leaves))
-        found = None if family is None else family.serving(leaves)
+        found = self._serving(key, leaves)
         if found is None:
             return None
         capture, values = found
         return self._kept(capture.at(values, leaves, key), leaves)
+
+    def _serving(self, key: Hashable, leaves: Sequence[Any]) -> AtSizes | None:
+        """The open capture of a call, and its sizes."""
+        if not self._open_families or not self._opens():
+            return None
+        family = self._open_families.get(open_family_key(key, leaves))
+        return None if family is None else family.serving(leaves)
 
     def _kept(self, planned: Planned, leaves: Sequence[Any]) -> Planned:
         """``planned``, found from now on by calls of its key."""
@@ -485,8 +489,11 @@ class Hybridized:
 
         leaves, key = self._leaves(args, kwargs)
         call = Call(self.function, args, kwargs, leaves, key)
-        planned = self._find(key, leaves)
+        planned, bound = self._find(key, leaves), ""
         family = self._families.get(family_key(key, leaves), Family())
+        opened = self._serving(key, leaves) if planned is None else None
+        if opened is not None and opened[0].planned:  # a capture that has not met these sizes
+            planned, bound = opened[0].planned[-1], f", bound to {opened[0].binding(opened[1])}"
         if planned is None:
             why = self._why(call)
             inputs, failure = NumberInputs.of(family.candidates(key[1], leaves)), ""
@@ -509,7 +516,7 @@ class Hybridized:
         else:
             listed = self._listed()
             at = next(i for i, alike in enumerate(listed, 1) if planned in alike)
-            verdict = f"a call runs plan {at} of {len(listed)}, built because: {planned.why}"
+            verdict = f"a call runs plan {at} of {len(listed)}{bound}, built because: {planned.why}"
         return build(
             self._name(),
             self.function,

@@ -30,6 +30,7 @@ from hybrid.staging.library import dict_methods
 from hybrid.staging.library.numpy_calls import numpy_function
 from hybrid.staging.sessions.variables import read, resolved
 from hybrid.staging.sessions.views import library_argument, look, ordered, refuse_partial, tracing
+from hybrid.staging.values.feed import stacked
 from hybrid.staging.values.number_kinds import for_both
 from hybrid.staging.values.texts import method_of
 from hybrid.trace.places.code_owner import is_library, is_library_class, of_package
@@ -344,7 +345,7 @@ def _is_framed(function: Any) -> bool:
     return function is super or _key(function) in FRAMED
 
 
-JOINING = (ops.stack, ops.concat)
+JOINING = (ops.stack, ops.concat, stacked)
 # What may be given a list whose length only the run knows.
 KNOWING = (
     all, any, bool, copy.copy, dict, enumerate, format, getattr, hasattr, id, isinstance, len, list,

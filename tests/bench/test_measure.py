@@ -61,6 +61,16 @@ def test_a_callable_is_timed_from_outside() -> None:
     assert 0.02 <= run_for(lambda: time.sleep(0.01), 2) < 1.0
 
 
+def test_a_callable_is_timed_by_the_clock_that_is_named() -> None:
+    assert (
+        run_for(lambda: time.sleep(0.02), 1, "cpu") < 0.02 <= run_for(lambda: time.sleep(0.02), 1)
+    )
+    asked: list[str] = []
+    ways = {"a": lambda: asked.append("a")}
+    timing = measure(ways, 2, seconds=1e-4, clock="cpu")["a"]
+    assert timing.median > 0 and len(asked) >= 2 * timing.runs
+
+
 def test_summary() -> None:
     timing = summary([float(n) for n in range(1, 12)], runs=7)
     assert (timing.median, timing.p10, timing.p90) == (6.0, 2.0, 10.0)

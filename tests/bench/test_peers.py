@@ -10,6 +10,7 @@ from hybrid.bench.compare import contenders
 from hybrid.bench.peers import FRAMEWORKS, Peer, installed, peers, require_agreement
 from hybrid.bench.registry import BenchError, Case, find
 from hybrid.bench.runner import run_case
+from hybrid.bench.workloads import size_changes
 
 
 def test_a_peer_keeps_the_time_and_gives_its_result() -> None:
@@ -19,6 +20,12 @@ def test_a_peer_keeps_the_time_and_gives_its_result() -> None:
     a, b = peer.case.problem().inputs
     assert peer.results()["result"]["values"] == (a + b).astype(float).tolist()
     assert peer.sample(3) > 0
+
+
+def test_a_first_run_is_that_of_a_new_process() -> None:
+    peer = Peer("numpy", "dispatch", "8", clock="cpu")
+    assert 0 < peer.first_run() < 10 and 0 < peer.first_run() < 10
+    assert peer.entrant is None
 
 
 def test_a_peer_that_fails_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -38,6 +45,7 @@ def test_what_is_not_installed_is_left_out(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setattr(sys, "path", [str(tmp_path)])
     (tmp_path / "no_such_framework.py").touch()
     assert installed("no_such_framework")
+    assert installed("torch.compile") == installed("torch")
 
 
 def test_a_peer_that_computes_something_else_is_named() -> None:
@@ -52,13 +60,15 @@ def test_a_peer_that_computes_something_else_is_named() -> None:
     )
 
 
-PROGRAMS = {"while_loop": FRAMEWORKS, "lstm_loop": ("jax", "torch")}
+PROGRAMS = {"while_loop": FRAMEWORKS, "lstm_loop": ("jax", "torch"), "sizes": size_changes.BESIDE}
 
 
 @pytest.mark.peers
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_peers_compute_the_same(name: str) -> None:
-    (case,) = find(name).build()
+    case, *_ = find(name).build()
+    for way in () if name != "sizes" else (case.ways["eager, again"], case.ways["hybridized"]):
+        way.sample(1)
     found = [framework for framework in PROGRAMS[name] if framework in case.ways]
     assert found == [framework for framework in PROGRAMS[name] if installed(framework)]
     case.check()

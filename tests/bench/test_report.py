@@ -3,8 +3,9 @@
 import pytest
 
 from hybrid.bench.measure import SampleTiming
-from hybrid.bench.report import duration, figures, spread
-from hybrid.bench.runner import WayLine
+from hybrid.bench.registry import Target
+from hybrid.bench.report import beside_target, duration, figures, spread
+from hybrid.bench.runner import Result, WayLine
 
 
 @pytest.mark.parametrize(
@@ -38,3 +39,21 @@ def test_figures(value: float, expected: str) -> None:
 def test_spread_keeps_the_unit_of_the_median() -> None:
     line = WayLine("eager", SampleTiming(1.2e-3, 0.9e-3, 1.5e-3, 5, 1), 0.0, 1.0, None)
     assert spread(line) == "0.90 - 1.50"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "target", "expected"),
+    [
+        (1.2e-6, Target(0.6), "0.60 of eager, target 0.60"),
+        (1.3e-6, Target(0.6), "0.65 of eager, target 0.60, over"),
+        (2.2e-6, Target(1.0, more=0.3e-6), "200 ns more than eager, target 300 ns"),
+        (1.8e-6, Target(1.0, more=0.3e-6), "-200 ns more than eager, target 300 ns"),
+        (2.4e-6, Target(1.0, more=0.3e-6), "400 ns more than eager, target 300 ns, over"),
+    ],
+)
+def test_targets_are_beside_the_first_way(seconds: float, target: Target, expected: str) -> None:
+    first, line = (
+        WayLine("eager", SampleTiming(time, time, time, 5, 1), 0.0, 1.0, None, target=aim)
+        for time, aim in ((2e-6, None), (seconds, target))
+    )
+    assert beside_target(Result("sizes", "sums", 1, (first, line), {}), line) == expected

@@ -3,21 +3,29 @@
 import functools
 import re
 import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
 import hybrid as hy
 from hybrid.bench.bits import require_close, require_same_bits
-from hybrid.bench.registry import BenchError, Case, Workload, find, workload, workloads
+from hybrid.bench.registry import BenchError, Case, Target, Workload, find, workload, workloads
 from hybrid.bench.runner import run_case, threads_set_to
-from hybrid.bench.workloads import call_costs, digits_accuracy, stream_calls
+from hybrid.bench.workloads import call_costs, digits_accuracy, size_changes, stream_calls
 from hybrid.bench.workloads.callers import Callers
 from hybrid.bench.workloads.digits_accuracy import DigitReader, compare
 from hybrid.errors import ArgumentError
 from hybrid.memory import native
 
 CASES = [(load, case) for load in workloads().values() for case in range(len(load.build()))]
+
+
+FIRST_WAYS = {
+    "parallel": {"serial"},
+    "sink": {"batch in place"},
+    "sizes": {"eager", "alone", "dynamic=False"},
+}
 
 
 @functools.lru_cache(maxsize=1)
@@ -32,8 +40,8 @@ def test_workload(load: Workload, case: int) -> None:
     rounds = []
     result = run_case(load, built(load)[case], 2, seconds=1e-6, advance=lambda: rounds.append(None))
     assert len(rounds) == 2
-    first = {"parallel": "serial", "sink": "batch in place"}.get(load.name, "eager")
-    assert result.workload == load.name and result.lines[0].way == first
+    first = FIRST_WAYS.get(load.name, {"eager"})
+    assert result.workload == load.name and result.lines[0].way in first
     for line in result.lines:
         assert 0 < line.timing.p10 <= line.timing.median <= line.timing.p90
         assert line.first_call > 0
@@ -69,6 +77,50 @@ def test_overheads_have_budgets_and_the_graphs_they_speak_of() -> None:
     with pytest.raises(BenchError) as raised:
         wrong.check()
     assert str(raised.value) == "two: the graph has 1 nodes instead of 2"
+
+
+def test_sizes_are_met_once_and_again_with_targets() -> None:
+    made = {case.label: case for case in find("sizes").build()}
+    assert {label: dict(case.targets) for label, case in made.items()} == {
+        "200 lengths, 64 wide": {"hybridized": Target(0.6)},
+        "200 lengths, 256 wide": {"hybridized": Target(0.6)},
+        "seen before, 64 wide": {"open": Target(1.05)},
+        "seen before, 256 wide": {"open": Target(1.05)},
+        "seen before, x + x": {"open": Target(1.0, more=0.3e-6)},
+        "cache of 100 tokens": {"hybridized": Target(0.7)},
+        "sum of a mask, 100,000": {},
+        "first calls, 64 wide": {"first call": Target(1.1)},
+        "first calls, 256 wide": {"first call": Target(1.1)},
+    }
+    assert {case.clock for case in made.values()} == {"cpu"}
+    assert {case.threads for case in made.values()} == {1}
+    refused = made["sum of a mask, 100,000"]
+    assert list(refused.ways) == ["eager"]
+    assert refused.check() == {
+        "sum of a mask, 100,000": "refused, a traced mask (bool[100000]) selects elements"
+    }
+
+
+def test_each_size_is_met_once_by_a_function_that_is_new() -> None:
+    met: list[list[int]] = []
+
+    def make() -> Callable[[int], int]:
+        met.append([])
+        return lambda x: met[-1].append(x) or -x
+
+    way = size_changes.EachOnce(make, [4, 2], [7, 5, 9])
+    assert way.sample(2) >= 0 and way.found == [-7, -5, -9]
+    assert met == [[4, 2, 7, 5, 9]] * 2
+
+
+def test_what_serves_all_sizes_is_one_open_plan() -> None:
+    make, layer = size_changes.layer_of(8)
+    call = make()
+    for n in (*size_changes.FIRST, 5, 9):
+        require_same_bits(
+            "layer", layer(size_changes.floats(1, n, 8)), call(size_changes.floats(1, n, 8))
+        )
+    assert len(call.plans) == 2  # the first call's own, and the open one
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 7])

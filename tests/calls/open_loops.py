@@ -328,3 +328,26 @@ def lists_that_loops_fill(x):
         len(found),
         found[-1],
     )
+
+
+@program(rows)
+def scan_of_trees(x):
+    def body(state, one):
+        total, count = state
+        total = hy.tanh(total + one["a"])
+        return (total, count + 1), {"total": total, "both": (one["b"], total * one["a"])}
+
+    return hy.scan(body, (hy.zeros(4), hy.asarray(0)), {"a": x, "b": x * 2})
+
+
+@program(rows)
+def scan_without_outputs(x):
+    return hy.scan(lambda total, one: (hy.tanh(total + one), None), hy.zeros(4), x)
+
+
+@program(two)
+def scan_of_scans(x, y):
+    def outer(total, one):
+        return hy.scan(lambda h, other: (h * 0.5 + other, h * one), total, y)
+
+    return hy.scan(outer, hy.zeros(4), x)

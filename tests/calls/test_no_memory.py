@@ -151,3 +151,56 @@ def test_runs(program: Callable[..., Any], x: hy.Tensor) -> None:
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 def test_captures(program: Callable[..., Any]) -> None:
     check(program, X, lambda state: hy.hybridize(lambda x: program(state, x)))
+
+
+class Sized:
+    """What calls of any size write to."""
+
+    def __init__(self) -> None:
+        self.total, self.means = hy.zeros(4), [hy.zeros(4)]
+        self.weight = leaf(4, 4)
+
+    def content(self) -> Any:
+        return describe([self.total, self.means, self.weight, self.weight.grad])
+
+
+def written(state, x):
+    y = hy.tanh(x) @ state.weight.detach() + x.shape[0]
+    for row in x:
+        state.total += row
+    state.means[0] = hy.mean(hy.flip(x, axis=0), axis=0)
+    return hy.concat([y, hy.softmax(x, axis=0)])
+
+
+def learned(state, x):
+    loss = hy.mean(hy.tanh(x @ state.weight) ** 2)
+    loss.backward()
+    state.total += hy.sum(x, axis=0)
+    return loss.detach()
+
+
+@pytest.mark.parametrize("program", [written, learned], ids=lambda p: p.__name__)
+def test_bindings(program: Callable[..., Any]) -> None:
+    """Each allocation of the first call at a size fails: what is written is written by the next."""
+    state, eager = Sized(), Sized()
+    hybridized = hy.hybridize(lambda x: program(state, x))
+    said, n = [], N // 4
+    for nth in range(-3, 2000):  # the first calls open the axis
+        x = hy.asarray(np.random.default_rng(n).standard_normal((n, 4)), dtype=hy.float32)
+        before, n = state.content(), n + 1
+        lib.hyb_fail_allocation(max(nth, 0))
+        try:
+            found, ended = hybridized(x), nth > 0
+        except MemoryError as error:
+            lib.hyb_fail_allocation(0)
+            ended = False
+            said.append(str(error))
+            assert state.content() == before
+            found = hybridized(x)
+        lib.hyb_fail_allocation(0)
+        assert describe(found) == describe(program(eager, x))
+        assert state.content() == eager.content()
+        if ended:
+            break
+    assert said[0].startswith("cannot allocate the order of ") and len(said) > 5
+    assert len([plan for plan in hybridized.plans if plan.bindings]) <= 2

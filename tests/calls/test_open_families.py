@@ -114,6 +114,8 @@ MODULES: dict[str, tuple[Callable[[], Any], Callable[[int], hy.Tensor], int]] = 
     "transformer": (lambda: nn.TransformerEncoderLayer(16, 2, 32), lambda n: t(1, n + 2, 16), 1),
     "conv": (lambda: nn.Conv2d(3, 4, 3, padding=1), lambda n: t(2, 3, n + 2, 2 * n + 5), 1),
     "lstm": (lambda: nn.LSTM(4, 5), lambda n: t(2, n + 2, 4), 2),
+    "times": (lambda: nn.GRU(4, 5, 2, bidirectional=True), lambda n: t(n + 2, 2, 4), 2),
+    "times of a batch": (lambda: nn.LSTM(4, 5, batch_first=True), lambda n: t(2, n + 2, 4), 2),
     "embedding": (
         lambda: nn.Embedding(10, 4),
         lambda n: hy.asarray(DRAW.integers(0, 10, (2, n + 2))),
@@ -246,6 +248,22 @@ def test_errors_are_those_of_eager_code_and_close_nothing() -> None:
     assert captures(hybridized) == 1
     with pytest.raises(ShapeError, match=r"f32\[8\] and f32\[6\]|8 and 6"):
         hybridized(t(8), t(6))
+
+
+def test_errors_that_a_branch_raises_say_the_sizes_of_the_call() -> None:
+    def function(x: Any, s: Any) -> Any:
+        if s > 0:
+            return hy.sum(x + hy.ones(3))
+        return hy.sum(x)
+
+    hybridized = hy.hybridize(function)
+    for n in (5, 6, 7):
+        assert hybridized(t(n), hy.asarray(-1.0)).shape == ()
+    for n in (6, 9):
+        with pytest.raises(ShapeError) as raised:
+            hybridized(t(n), hy.asarray(1.0))
+        assert f"add cannot take f32[{n}] and f32[3]" in str(raised.value)
+        assert f"sizes must agree or be 1; {n} and 3 do not." in str(raised.value)
 
 
 def test_a_call_that_raised_closes_nothing_later() -> None:

@@ -8,6 +8,7 @@ import hybrid as hy
 from hybrid.ir import parse
 from hybrid.passes import run_pipeline
 from tests.calls import open_loops as open_loops  # which adds to the programs
+from tests.calls import open_models as open_models
 from tests.calls.open_programs import PROGRAMS
 from tests.calls.test_open_families import captures, conditions, families
 from tests.staging.harness import describe
@@ -15,7 +16,7 @@ from tests.staging.harness import describe
 SIZES = (5, 9, 12, 17, 33, 8)
 
 # What has an open capture for each answer that a comparison gives at these sizes.
-FAMILIES = {"halves_by_shape": 3, "interpolate_to_size": 2, "parity": 2}
+FAMILIES = {"attention_in_blocks": 2, "halves_by_shape": 3, "interpolate_to_size": 2, "parity": 2}
 
 
 @pytest.mark.parametrize("name", PROGRAMS)

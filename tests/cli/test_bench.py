@@ -8,7 +8,7 @@ from typer.testing import CliRunner
 
 from hybrid.bench import registry
 from hybrid.bench.compare.cases import WORKLOADS
-from hybrid.bench.registry import BenchError, Case, Workload, workloads
+from hybrid.bench.registry import BenchError, Case, Target, Workload, workloads
 from hybrid.cli.app import build
 
 
@@ -91,6 +91,21 @@ def test_budgets_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     )
     written = json.loads(path.read_text(encoding="utf-8"))["results"]
     assert [line["budget"] for line in written[0]["lines"]] == [0.003, 0.003]
+
+
+def test_targets_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    ways = {"eager": Takes(0.004), "hybridized": Takes(0.002)}
+    made = Workload("good", "adds", lambda: [Case("sums", ways, dict, targets=targets)])
+    targets = {"hybridized": Target(0.4)}
+    workloads()
+    monkeypatch.setattr(registry, "_workloads", {"good": made})
+    path = tmp_path / "out.json"
+    shown = CliRunner().invoke(build(), ["bench", "run", "--repeat", "3", "--json", str(path)])
+    assert shown.stdout.endswith("good: sums, hybridized: 0.50 of eager, target 0.40, over\n"), (
+        shown.output
+    )
+    written = json.loads(path.read_text(encoding="utf-8"))["results"]
+    assert [line["target"] for line in written[0]["lines"]] == [None, {"share": 0.4, "more": 0.0}]
 
 
 def test_a_wrong_result_ends_with_code_one(made_up: None, tmp_path: Path) -> None:

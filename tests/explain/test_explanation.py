@@ -304,6 +304,10 @@ def test_which_plan_serves_a_call() -> None:
         "a call runs plan 2 of 2, built because: "
         "argument h is f32[3] where the cached plan has f32[2]"
     )
+    assert hybridized.explain(hy.ones(7), hy.ones(())).verdict == (
+        "a call runs plan 2 of 2, bound to n = 7, built because: "
+        "argument h is f32[3] where the cached plan has f32[2]"
+    )
     *_, first, why, second, other = str(explanation).splitlines()
     assert first.startswith("1. (f32[2], f32[]): ") and first.endswith(", 1 guard, 1 call")
     assert why == "   built because: first call"

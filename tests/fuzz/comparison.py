@@ -14,6 +14,7 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -53,14 +54,19 @@ class Outcome:
         return self.kind, self.what
 
 
-def check(text: str, gradients: bool, seconds: float = SECONDS) -> Outcome:
-    """Compare the program of a module (see ``grammar``) with the same program hybridized."""
+def check(
+    text: str, gradients: bool, seconds: float = SECONDS, dynamic: bool | None = None
+) -> Outcome:
+    """Compare the program of a module (see ``grammar``) with the same program hybridized.
+
+    ``dynamic`` is that of ``hybridize``: False captures for each size.
+    """
     side, calls = "eagerly", 0
     try:
         with limited(seconds):
             expected = list(observations(text, gradients, lambda program: program))
             side = "hybridized"
-            found = observations(text, gradients, hy.hybridize)
+            found = observations(text, gradients, partial(hy.hybridize, dynamic=dynamic))
             before: Any = None
             for calls, (wanted, now) in enumerate(zip(expected, found, strict=True), 1):
                 error = now.pop("error", None)

@@ -16,7 +16,8 @@ from functools import cache
 from tests.fuzz.rules import FEATURES, RULES, START, Rule
 
 # Features of arguments rather than of what is written.
-OF_ARGUMENTS = ("aliases", "given state", "nonfinite", "retyped", "shared", "sizes")
+OF_ARGUMENTS = ("aliases", "given state", "nonfinite", "retyped", "shared")
+LONGER = (0, 1, 4)  # of programs with sizes: by how much vectors are longer, by turns
 OF_ITEMS = ("items", "inplace items", "rows")  # only where vectors have some
 DTYPES = ("float32",) * 5 + ("float16", "float16", "bfloat16", "bfloat16", "float64")
 SHAPES = ("3",) * 6 + ("1", "2", "5", "0", "")
@@ -206,11 +207,11 @@ def _holes(text: str) -> tuple[str, ...]:
 class Writer:
     """Writes one program; every choice comes from ``draws``."""
 
-    def __init__(self, draws: random.Random) -> None:
+    def __init__(self, draws: random.Random, wanted: frozenset[str] = frozenset()) -> None:
         self.draws = draws
         often = draws.choice((0.1, 0.25, 0.4))
-        self.features = {f for f in (*FEATURES, *OF_ARGUMENTS) if draws.random() < often}
-        self.size = draws.choice(SHAPES)
+        self.features = {f for f in (*FEATURES, *OF_ARGUMENTS) if draws.random() < often} | wanted
+        self.size = draws.choice([n for n in SHAPES if n not in ("", "0") or not wanted])
         if self.size in ("", "0"):
             self.features -= {*OF_ITEMS, "sizes"}
         self.dtype = draws.choice(DTYPES)
@@ -307,7 +308,7 @@ class Writer:
     def call(self, number: int, given: dict[str, list[str]]) -> str:
         """The arguments of a call; ``given`` are the lines that make the tensors among them."""
         draws, has = self.draws, self.features.__contains__
-        longer = int(has("sizes") and draws.random() < 0.5)
+        longer = LONGER[number % len(LONGER)] if has("sizes") else 0
         shape = (int(self.size) + longer,) if self.size else ()
         lines = given["lines"]
 
@@ -369,7 +370,7 @@ class Writer:
         function = "\n".join([*start, *body, f"return {self.result}"])
         made.append(f"def program({', '.join(parameters)}):\n{indented(function)}")
         made.append(f"return program, lambda: ({', '.join(watched)},)")
-        number = self.draws.choice((2, 3, 3, 4, 5))
+        number = self.draws.choice((3, 4, 6) if has("sizes") else (2, 3, 3, 4, 5))
         whole = ["int64"] if not has("retyped") else ["int8", "uint8", "int32", "int64", "bool"]
         given = {"lines": [], "whole": [self.draws.choice(whole)]}
         calls = [self.call(n, given) for n in range(number)]
@@ -391,11 +392,14 @@ def indented(text: str, by: str = "    ") -> str:
     return "\n".join([by + line for line in text.split("\n")])
 
 
-def program(seed: int) -> Program:
-    """The program of ``seed``; what Python itself does not compile is drawn anew."""
+def program(seed: int, wanted: frozenset[str] = frozenset()) -> Program:
+    """The program of ``seed``; what Python itself does not compile is drawn anew.
+
+    It has the features that are ``wanted``, beside others.
+    """
     draws = random.Random(seed)
     while True:
-        writer = Writer(draws)
+        writer = Writer(draws, wanted)
         text = writer.write()
         try:
             compile(text, "<program>", "exec")

@@ -71,7 +71,10 @@ start g1: g1 = g0  |  g1 = lambda w, t=s1: w * t
 EXPRESSIONS = r"""
 [always]
 v x2: v0  |  v1  |  x
-v: y  |  state.v
+v: y
+
+[always, without sizes]
+v: state.v
 
 [lists]
 v: xs[0]  |  xs[-1]  |  xs[len(xs) - 1]
@@ -86,6 +89,25 @@ v: d["a"]  |  d.get("a", v0)
 v: (<v> + <v>)  |  (<v> - <s>)  |  (<v> * <f>)  |  (<v> + <i>)  |  hy.sin(<v>)  |  hy.tanh(<v>)
 v: (-<v>)  |  (<v> * <s>)  |  (<v> if <c> else <v>)  |  hy.where(<v> > <s>, <v>, 0.5)
 v: hy.maximum(<v>, <v>)  |  (<v> / 2)  |  hy.abs(<v>)
+
+[sizes]
+v: hy.arange(x.shape[0], dtype=<D>)  |  hy.full(x.shape, 0.5, dtype=<D>)
+v: hy.roll(<v>, len(x) // 2)
+v: <v>[: x.shape[0]]  |  hy.concat([<v>, <v>])[x.shape[0] :]  |  hy.concat([<v>[1:], <v>[:1]])
+v: hy.reshape(hy.stack([<v>, <v>]), (-1,))[: len(x)]  |  <v>.reshape(x.shape[0], 1).reshape(-1)
+v: hy.broadcast_to(<s>, x.shape)  |  (<v> / x.shape[0])  |  hy.concat(hy.chunk(<v>, 2))
+v: hy.tril(hy.ones((len(x), len(x)), dtype=<D>)) @ <v>  |  hy.sort(<v>)  |  <v>[::-1]
+v: hy.concat([<v>, hy.zeros(4 - len(x) % 4, dtype=<D>)])[: len(x)]  |  (<v> * <v>[-1:])
+v: hy.repeat(hy.reshape(<s>, (1,)), x.shape[0])  |  <v>[hy.arange(len(x)) // 2]
+v: hy.where(hy.arange(len(x)) < <i>, <v>, <v>)  |  hy.stack([<v>[j] * j for j in range(len(x))])
+v: hy.sum(<v>[:, None] * <v>[None, :], axis=1)  |  hy.einsum("i,j->i", <v>, <v>)
+v: hy.softmax(<v>.reshape(1, -1), axis=1)[0]  |  hy.broadcast_to(<v>[:1], x.shape)
+s: <v>[-1]  |  <v>[len(x) // 2]  |  hy.sum(<v>) / x.size  |  hy.mean(<v>[x.shape[0] // 2 :])
+s: sum(w * 0.5 for w in <v>)  |  hy.max(<v>[: len(x) // 2 + 1])
+i: len(x)  |  x.shape[0]  |  (x.shape[0] // 2)  |  (len(x) % 3)  |  min(len(x), 4)  |  (x.size - 1)
+i: max(x.shape[0] - 3, 1)  |  -(-len(x) // 2)
+f: (len(x) / 2)  |  math.sqrt(x.shape[0])  |  (1.0 / x.shape[0])
+b: (len(x) > 3)  |  (x.shape[0] % 2 == 0)  |  (x.shape == y.shape)  |  (x.shape[-1] == <N>)
 
 [detach]
 v: <v>.detach()  |  hy.stop_gradient(<v>)

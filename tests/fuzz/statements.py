@@ -6,6 +6,35 @@ stmt x2: v0 = <v>  |  v1 = <v>  |  s0 = <s>  |  s1 = <s>  |  i0 = <i>  |  f0 = <
 stmt: v0, v1 = v1, v0  |  v0 = v1  |  s1 = s0  |  v1, s0 = <v>, <s>  |  i0 += 1
 stmt: i0 = (i0 * 2 + 1) % 11  |  pass
 
+[sizes]
+stmt:
+    for c<=> in range(len(x)):
+        v0 = v0 + <v> * c<=>
+stmt:
+    for c<=> in range(x.shape[0] // 2):
+        <loop>
+stmt:
+    for w<=> in x:
+        s0 = s0 * 0.5 + w<=>
+stmt:
+    if len(x) > 4:
+        <block>
+    else:
+        v0 = <v>
+stmt:
+    c<=> = 0
+    while c<=> < x.shape[0]:
+        s1 = s1 + <v>[c<=>]
+        c<=> += 2
+stmt:
+    ys<=> = []
+    for j in range(len(x)):
+        ys<=>.append(<v>[j] * <s>)
+    v1 = hy.stack(ys<=>)
+stmt:
+    for j, w<=> in enumerate(<v>):
+        s1 = s1 + w<=> * j
+
 [stores]
 stmt: state.v = <v>  |  state.s = <s>  |  state.v = v0  |  state.s = state.s * 0.5 + <s>
 stmt: state.d["a"] = <v>  |  state.xs[<i> % 2] = <v>  |  state.xs[0], state.v = state.v, <v>

@@ -15,6 +15,7 @@ from tests.fuzz.reduction import reduced
 
 SEEDS = 75
 GROUP = 15
+SIZED, SIZED_SEEDS, SIZED_GROUP = frozenset({"sizes"}), 15, 5
 TRIED = 1000  # programs in which every rule occurs
 
 # Seeds that go wrong today, and why.  Each does: a seed that goes right again leaves the table.
@@ -58,16 +59,28 @@ def with_gradients(seed: int) -> bool:
     return seed % 2 == 1
 
 
-def outcome(seed: int) -> Outcome:
-    return check(program(seed).text, with_gradients(seed))
+def dynamic_of(seed: int) -> bool | None:
+    """Of four programs, two of which have gradients, one is captured for each size."""
+    return False if seed % 4 == 3 else None
 
 
-def report(seed: int, found: Outcome, seconds: float = 60.0) -> str:
+def outcome(seed: int, wanted: frozenset[str] = frozenset()) -> Outcome:
+    return check(program(seed, wanted).text, with_gradients(seed), dynamic=dynamic_of(seed))
+
+
+def report(
+    seed: int, found: Outcome, seconds: float = 60.0, wanted: frozenset[str] = frozenset()
+) -> str:
     """What went wrong, in a program that was made small."""
-    grad = with_gradients(seed)
-    text = reduced(program(seed).text, lambda t: check(t, grad, 5.0).sort == found.sort, seconds)
-    told = check(text, grad).detail
-    return f"seed {seed}, gradients {grad}: {found.kind} {found.what}\n\n{text}\n\n{told}"
+    grad, how = with_gradients(seed), dynamic_of(seed)
+    text = reduced(
+        program(seed, wanted).text, lambda t: check(t, grad, 5.0, how).sort == found.sort, seconds
+    )
+    told = check(text, grad, dynamic=how).detail
+    return (
+        f"seed {seed}, gradients {grad}, dynamic {how}: {found.kind} {found.what}"
+        f"\n\n{text}\n\n{told}"
+    )
 
 
 @pytest.mark.parametrize("start", range(0, SEEDS, GROUP))
@@ -78,6 +91,14 @@ def test_random_programs(start: int) -> None:
             pytest.fail(report(seed, found))
 
 
+@pytest.mark.parametrize("start", range(0, SIZED_SEEDS, SIZED_GROUP))
+def test_random_programs_at_three_sizes(start: int) -> None:
+    for seed in range(start, start + SIZED_GROUP):
+        found = outcome(seed, SIZED)
+        if found.kind not in ("same", "refused"):
+            pytest.fail(report(seed, found, wanted=SIZED))
+
+
 @pytest.mark.parametrize("seed", KNOWN)
 def test_known_faults_are_still_there(seed: int) -> None:
     assert outcome(seed).kind in ("different", "endless"), "it goes right: take it off the table"
@@ -85,7 +106,11 @@ def test_known_faults_are_still_there(seed: int) -> None:
 
 @pytest.mark.nightly
 def test_many_random_programs(capsys: pytest.CaptureFixture[str]) -> None:
-    """HYBRID_FUZZ_SECONDS long, from HYBRID_FUZZ_SEED on; differences are reduced and shown."""
+    """HYBRID_FUZZ_SECONDS long, from HYBRID_FUZZ_SEED on; differences are reduced and shown.
+
+    Programs have the features of HYBRID_FUZZ_WITH, words apart by spaces, beside others.
+    """
+    wanted = frozenset(os.environ.get("HYBRID_FUZZ_WITH", "").split())
     seconds = float(os.environ.get("HYBRID_FUZZ_SECONDS", "600"))
     first = int(os.environ.get("HYBRID_FUZZ_SEED", "1000"))
     end = time.monotonic() + seconds
@@ -93,7 +118,7 @@ def test_many_random_programs(capsys: pytest.CaptureFixture[str]) -> None:
     sorts: dict[tuple[str, str], int] = {}
     calls, seed = 0, first
     while time.monotonic() < end:
-        found = outcome(seed)
+        found = outcome(seed, wanted)
         kinds[found.kind] += 1
         calls += found.calls
         if found.kind not in ("same", "refused"):
@@ -102,7 +127,9 @@ def test_many_random_programs(capsys: pytest.CaptureFixture[str]) -> None:
     with capsys.disabled():
         counted = ", ".join([f"{n} {kind}" for kind, n in kinds.most_common()])
         print(f"\n{seed - first} programs from {first}, {calls} calls: {counted}")
-    shown = [report(seed, outcome(seed), 30.0) for seed in list(sorts.values())[:10]]
+    shown = [
+        report(seed, outcome(seed, wanted), 30.0, wanted) for seed in list(sorts.values())[:10]
+    ]
     assert not sorts, "\n\n".join(shown)
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import importlib
 import pkgutil
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 import pytest
 
@@ -14,6 +15,7 @@ from hybrid.core.sizes import OpenSizes
 from hybrid.core.types import TensorType, tensor_type
 from hybrid.errors import ShapeError
 from hybrid.ir import Op
+from hybrid.ir.bound_graphs import SizeBinding
 from hybrid.ir.op import REGISTRY
 from hybrid.ops.support.sampling import samples, types_of
 
@@ -50,6 +52,11 @@ REFUSED = {
 # Those for which a size is a plain number.
 FIXED: set[str] = set()
 
+# Attributes that may have sizes of operands in them.
+OF_SIZES = {
+    *("shape", "size", "start", "widths", "k", "counts", "kernel", "padding", "rows", "source"),
+}
+
 OPS = [
     op
     for op in REGISTRY.values()
@@ -64,17 +71,42 @@ def rows(op: Op) -> Iterator[tuple[tuple[TensorType, ...], tuple]]:
     seen = set()
     for arrays, attrs in samples(op):
         row = types_of(arrays), op.attributes(attrs)
-        if row not in seen and any(n > 1 for t in row[0] for n in t.shape):
+        numbers = [*[n for t in row[0] for n in t.shape], *numbers_in(of_sizes(row[1]))]
+        if row not in seen and any(n > 1 for n in numbers):
             seen.add(row)
             yield row
 
 
+def of_sizes(attrs: tuple) -> tuple:
+    return tuple([value for name, value in attrs if name in OF_SIZES])
+
+
 def opened(types: tuple[TensorType, ...]) -> tuple[OpenSizes, tuple[TensorType, ...]]:
     """``types`` with a symbol for each size that is not 0 or 1."""
+    sizes, symbols = symbols_for([n for t in types for n in t.shape])
+    return sizes, tuple([with_symbols(t, symbols) for t in types])
+
+
+def symbols_for(numbers: list[int]) -> tuple[OpenSizes, dict[int, Any]]:
+    """A symbol for each of ``numbers`` that is greater than 1."""
     sizes = OpenSizes()
-    values = dict.fromkeys([n for t in types for n in t.shape if n > 1])
-    symbol = {n: sizes.symbol(f"n{at}", n) for at, n in enumerate(values)}
-    return sizes, tuple(t.with_shape(tuple([symbol.get(n, n) for n in t.shape])) for t in types)
+    values = dict.fromkeys([n for n in numbers if n > 1])
+    return sizes, {n: sizes.symbol(f"n{at}", n) for at, n in enumerate(values)}
+
+
+def with_symbols(value: Any, symbols: Mapping[int, Any]) -> Any:
+    """A type, or an attribute, that has ``symbols`` for sizes."""
+    if isinstance(value, TensorType):
+        return value.with_shape(with_symbols(value.shape, symbols))
+    if type(value) is tuple:
+        return tuple([with_symbols(item, symbols) for item in value])
+    return symbols.get(value, value) if type(value) is int else value
+
+
+def numbers_in(value: Any) -> list[int]:
+    if type(value) is tuple:
+        return [n for item in value for n in numbers_in(item)]
+    return [value] if type(value) is int else []
 
 
 def shapes(sizes: OpenSizes, types: tuple[TensorType, ...], values: tuple[int, ...]) -> list:
@@ -103,6 +135,52 @@ def test_rules_are_for_all_sizes(op: Op) -> None:
                 inferred = op.infer(tuple(shapes(sizes, given, values)), attrs)
                 assert shapes(sizes, found, values) == list(inferred), (given, attrs, values)
     assert (met, fixed, refused) == (op.name in CONDITIONS, op.name in FIXED, op.name in REFUSED)
+
+
+def open_rows(op: Op) -> Iterator[tuple[OpenSizes, tuple[TensorType, ...], tuple]]:
+    """The samples of ``op`` that have sizes in attributes, with symbols for these, too.
+
+    Products of two sizes are products of symbols.
+    """
+    for types, attrs in rows(op):
+        inside = {n for n in numbers_in(of_sizes(attrs)) if n > 1}
+        if not inside:
+            continue
+        outside = dict.fromkeys([n for t in types for n in t.shape if n > 1])
+        products = {m * n: (m, n) for m in outside for n in outside}
+        own = [n for n in inside if n not in products]
+        sizes, symbols = symbols_for([*outside, *own])
+        for n, (a, b) in products.items():
+            symbols.setdefault(n, symbols[a] * symbols[b])
+        given = tuple([with_symbols(t, {n: symbols[n] for n in outside}) for t in types])
+        yield (
+            sizes,
+            given,
+            tuple([(k, with_symbols(v, symbols) if k in OF_SIZES else v) for k, v in attrs]),
+        )
+
+
+@pytest.mark.parametrize("op", OPS, ids=lambda op: op.name)
+def test_rules_are_for_all_sizes_in_attributes(op: Op) -> None:
+    draw, tried, bound = random.Random(op.name), 0, 0
+    for sizes, given, attrs in open_rows(op):
+        tried += 1
+        here = tuple([symbol.value for symbol in sizes.symbols])
+        try:
+            found = op.infer(given, attrs)
+        except ShapeError:
+            assert op.name in REFUSED
+            continue
+        assert sizes.holds(here)
+        tries = [tuple([draw.choice((n, n, n + 1, n * 2)) for n in here]) for _ in range(TRIED)]
+        for values in [here, *tries]:
+            if sizes.holds(values):
+                bound += 1
+                binding = SizeBinding(sizes, values)
+                inferred = op.infer(tuple(shapes(sizes, given, values)), binding.attribute(attrs))
+                assert shapes(sizes, found, values) == list(inferred), (given, attrs, values)
+    assert bool(tried) == bool(op.attr_defaults.keys() & OF_SIZES)
+    assert bound > tried or op.name in REFUSED or not tried
 
 
 def test_tables_name_ops() -> None:

@@ -33,6 +33,17 @@ def function(run: Callable[[], Any], array: Callable[[Any], Any] = np.asarray) -
     return WorkloadProgram(run, lambda results: {"result": array(results[0])})
 
 
+def functions(
+    run: Callable[[], Sequence[Any]], array: Callable[[Any], Any] = np.asarray
+) -> WorkloadProgram:
+    """A program that computes several tensors."""
+
+    def read(results: list[Any]) -> dict[str, Any]:
+        return {f"result {i}": array(found) for i, found in enumerate(results[0])}
+
+    return WorkloadProgram(run, read)
+
+
 def training(
     step: Callable[[], Any],
     parameters: Callable[[], Sequence[Any]],

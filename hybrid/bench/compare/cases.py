@@ -139,6 +139,15 @@ def _text(batch: int, *, learning: bool) -> Amount:
     return Amount(f"batch {batch}", partial(problems.text, batch, targets=learning), flops, moved)
 
 
+def _sentences(width: int) -> Amount:
+    length = sum(problems.LENGTHS)
+    macs = length * (4 + 2 * problems.WIDEN) * width**2
+    macs += 2 * sum([n * n for n in problems.LENGTHS]) * width
+    moved = 4 * (2 * length * width + (4 + 2 * problems.WIDEN) * width**2)
+    return Amount(f"{width} wide", partial(problems.sentences, width), 2 * macs, moved,
+                parts=len(problems.LENGTHS))  # fmt: skip
+
+
 def _elementwise(size: int, label: str) -> Amount:
     return Amount(label, partial(problems.vectors, size), 7 * size, 8 * size)
 
@@ -197,6 +206,8 @@ WORKLOADS = {
                 (1, 64, 56, 128, 1, 2)))),
         Contest("attention", "causal attention: batch, heads, length, width", (
             _attention(8, 4, 128, 64), _attention(1, 8, 1024, 64))),
+        Contest("lengths", "an encoder layer on sentences of 200 lengths, each time anew", (
+            _sentences(64), _sentences(256)), 1e-3),
         Contest("while_loop", "x - 0.1 sin(x) on 64 float32 until all are small: an iteration", (
             Amount("64", problems.newton, 5 * 64 * problems.ITERATIONS, 512,
                  parts=problems.ITERATIONS),)),

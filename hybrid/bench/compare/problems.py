@@ -240,6 +240,29 @@ class GPTSizes:
 GPT = GPTSizes()
 
 
+LENGTHS = tuple(int(n) for n in np.random.RandomState(5).permutation(200) + 5)
+HEADS, WIDEN = 4, 2
+
+
+def sentences(width: int) -> Problem:
+    """Sentences [1, length, width] of all ``LENGTHS``, and an encoder layer of a transformer."""
+    draw = np.random.RandomState(0)
+    found = {}
+    for name, entering, leaving in (
+        ("self_attn.in_proj", width, 3 * width),
+        ("self_attn.out_proj", width, width),
+        ("linear1", width, WIDEN * width),
+        ("linear2", WIDEN * width, width),
+    ):
+        found |= linear(draw, name, entering, leaving)
+    for name in ("norm1", "norm2"):
+        found[f"{name}.weight"] = 1 + normal(draw, width, scale=0.1)
+        found[f"{name}.bias"] = normal(draw, width, scale=0.1)
+    for part in ("weight", "bias"):  # of three matrices in one
+        found[f"self_attn.in_proj_{part}"] = found.pop(f"self_attn.in_proj.{part}")
+    return Problem(tuple(normal(draw, 1, n, width) for n in LENGTHS), found, (width,))
+
+
 def text(batch: int, *, targets: bool) -> Problem:
     """Tokens [batch, length], with ``targets`` those after each, and a GPT's parameters."""
     draw = np.random.RandomState(0)

@@ -17,7 +17,7 @@ from hybrid.bench.compare.cases import WORKLOADS
 from hybrid.bench.limits import measure as measure_limits
 from hybrid.bench.measure import SampleTiming
 from hybrid.bench.registry import BenchError, Workload, find, workloads
-from hybrid.bench.report import document, duration, facts, figures, spread
+from hybrid.bench.report import beside_target, document, duration, facts, figures, spread
 from hybrid.bench.runner import REPEAT, Result, WayLine, run_case
 from hybrid.bench.sweep import SIZES, SweepRow, eager_add, functions, sweep
 from hybrid.cli.bench_compare import compare
@@ -255,6 +255,9 @@ def show(results: list[Result]) -> None:
                 over = "" if line.timing.median <= line.budget else ", over"
                 took = f"{duration(line.timing.median)} of {duration(line.budget)}{over}"
                 console.print(f"{result.workload}: {result.case}, {line.way}: {took}")
+            if line.target is not None:
+                told = beside_target(result, line)
+                console.print(f"{result.workload}: {result.case}, {line.way}: {told}")
 
 
 def table_of(results: list[Result]) -> Table:

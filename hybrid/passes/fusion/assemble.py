@@ -103,4 +103,7 @@ def _joined(parts: tuple[PlacedPart, ...], whole: Value, builder: Builder) -> Va
     if sum(part.size[axis] for part in ordered) != shape[axis]:
         return None
     values = tuple([part.value for part in ordered])
-    return builder.apply(get_op("concat"), values, {"axis": axis})[0]
+    [made] = builder.apply(get_op("concat"), values, {"axis": axis})
+    if made.type is not whole.type:  # sizes that agree here are written otherwise
+        [made] = builder.apply(get_op("reshape"), (made,), {"shape": shape})
+    return made

@@ -1,4 +1,4 @@
-"""``stack`` and ``concat`` of lists that a loop over an open axis has filled.
+"""``stack`` and ``concat`` of lists that a loop over an open axis has filled; the rows of ``scan``.
 
 Such a list has as many items as the axis has elements, whichever these are: its rows are a tensor
 of that size already.
@@ -10,13 +10,14 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid import ops
-from hybrid.core.tree import LEAF
+from hybrid.core.tree import LEAF, flatten, unflatten
 from hybrid.eager.tensor import Tensor
 from hybrid.ops.support.dtypes import identity
 from hybrid.ops.support.keyword_names import with_others_words
 from hybrid.ops.support.operand_checks import normalize_axis
 from hybrid.staging.sessions.overrides import Override, overrides
 from hybrid.staging.sessions.views import is_varlist, library_argument, look
+from hybrid.staging.values.feed import stacked
 from hybrid.trace.values.varlist import Column, VarList
 
 
@@ -55,23 +56,48 @@ def _rows(arrays: Any, name: str) -> Tensor:
     """The items of ``arrays`` along a new first axis."""
     look(arrays)
     items: Sequence[Any] = list(arrays)
-    if not all(_is_row(item) for item in items):
+    if not all(_is_full(item) and _structure(item) == LEAF for item in items):
         library_argument(arrays, name)
-    parts = [
-        item.columns[0].stack if type(item) is VarList else ops.expand_dims(item, axis=0)
-        for item in items
-    ]
+    return _joined_rows([_leaves(item)[0] for item in items])
+
+
+def _joined_rows(parts: Sequence[Tensor]) -> Tensor:
     if len(parts) > 1:
         return ops.concat(parts)
     return parts[0] if parts[0].record is None else identity(parts[0])
 
 
-def _is_row(item: Any) -> bool:
+def _is_full(item: Any) -> bool:
+    """Whether ``item`` is of tensors, or many such items, of which each row is one."""
     if type(item) is not VarList:
-        return isinstance(item, Tensor)
+        return all(isinstance(leaf, Tensor) for leaf in flatten(item)[0])
     item.require_readable()
-    column = item.columns[0] if item.structure == LEAF else None
-    return item.is_full and isinstance(column, Column) and not column.kind
+    full = item.is_full or not item.columns
+    return full and all(isinstance(c, Column) and not c.kind for c in item.columns)
+
+
+def _structure(item: Any) -> Any:
+    return item.structure if type(item) is VarList else flatten(item)[1]
+
+
+def _leaves(item: Any) -> list[Tensor]:
+    """The rows of each leaf."""
+    if type(item) is VarList:
+        return [column.stack for column in item.columns]
+    return [ops.expand_dims(leaf, axis=0) for leaf in flatten(item)[0]]
+
+
+@overrides(stacked)
+def _stacked_trees(trees: Any) -> Any:
+    if not is_varlist(trees):
+        return NotImplemented
+    look(trees)
+    first, *others = list(trees)
+    alike = all(_structure(item) == _structure(first) for item in others)
+    if not alike or not all(_is_full(item) for item in (first, *others)):
+        library_argument(trees, "scan")
+    columns = zip(*[_leaves(item) for item in (first, *others)], strict=True)
+    return unflatten(_structure(first), [_joined_rows(column) for column in columns])
 
 
 overrides(ops.stack)(_joined(ops.stack, _stacked))

@@ -19,7 +19,7 @@ from hybrid.core.package import FOLDER
 from hybrid.ir.interpreter import stack
 from hybrid.staging.nodes.node_session import Staged
 from hybrid.trace.places.code_owner import of_package
-from hybrid.trace.places.frames import roots_of
+from hybrid.trace.places.frames import Roots, roots_of
 from hybrid.trace.regions.branch import Path, join
 from hybrid.trace.regions.continuation import RAISED, end_by_error, go_on, leave_by
 from hybrid.trace.regions.handlers import Raised
@@ -106,9 +106,15 @@ class ErrorSession(Staged):
         rest = tracer.rest
         names = yield from self.closed(rest.path.region, names)
         rest.close(names or {}, self.roots.cells)
-        other = Path(Region(tracer, "else", self.roots), RAISED)
+        other = Path(Region(tracer, "else", self._roots_at(rest.errors)), RAISED)
         other.end((yield from self._taken(other.region, rest.errors)) or {})
         return self._met(tracer, rest.clear, rest.path, other)
+
+    def _roots_at(self, errors: Sequence[PendingError]) -> Roots:
+        """What there is where one of ``errors`` is taken: what was made before that, too."""
+        made = [value for error in errors for value in error.names.values()]
+        raised = [[*error.error.args, vars(error.error)] for error in errors]
+        return Roots([*made, *raised, *self.roots.values], self.roots.cells)
 
     def _taken(self, tracer: Any, errors: Sequence[PendingError]) -> Passes:
         """The names after one of ``errors``, which was raised, in ``tracer``."""
@@ -117,9 +123,9 @@ class ErrorSession(Staged):
             return (yield from self._one_taken(tracer, first))
         with self.inside(tracer):
             pred = truth(first.flag)
-        one = Path(Region(tracer, "then", self.roots), RAISED)
+        one = Path(Region(tracer, "then", self._roots_at([first])), RAISED)
         one.end((yield from self._one_taken(one.region, first)) or {})
-        other = Path(Region(tracer, "else", self.roots), RAISED)
+        other = Path(Region(tracer, "else", self._roots_at(others)), RAISED)
         other.end((yield from self._taken(other.region, others)) or {})
         return self._met(tracer, pred, one, other)
 

@@ -6,6 +6,7 @@ places of the construct set to what they hold on that path; the ops of the pass 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -13,7 +14,7 @@ from typing import Any
 
 from hybrid.convert.runtime import Site
 from hybrid.core.exceptions import is_interrupt
-from hybrid.errors import OF_CAPTURE, CaptureError
+from hybrid.errors import OF_CAPTURE, CaptureError, HybridError
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.trace.regions.branch import Path
 from hybrid.trace.regions.continuation import end_by_error, leave_by
@@ -21,6 +22,7 @@ from hybrid.trace.regions.pending_errors import EndOfPath
 from hybrid.trace.regions.tracer import Tracer
 from hybrid.trace.values.optional import UNBOUND
 
+_WORD = re.compile(r"\w+")
 THEN, ELSE = "where the condition holds", "where it does not"
 
 
@@ -89,7 +91,8 @@ class Staged:
             end_by_error(path, pending=True)
             context.__exit__(None, None, None)
             return True
-        if not isinstance(error, Exception) or isinstance(error, OF_CAPTURE):
+        ends = not isinstance(error, Exception) or isinstance(error, OF_CAPTURE)
+        if ends or _names_symbols(error, self.tracer):
             context.__exit__(None, None, None)
             self.take_back(path)
             if self.caught(error):
@@ -132,3 +135,10 @@ class Staged:
     def caught(self, error: BaseException) -> bool:
         """Whether the session knows what to do about an error that is the capture's own."""
         return False
+
+
+def _names_symbols(error: BaseException, tracer: Tracer) -> bool:
+    """Whether ``error`` speaks of open sizes, for which a run would have to say numbers."""
+    if tracer.opens is None or not isinstance(error, HybridError):
+        return False
+    return not {s.name for s in tracer.opens.symbols}.isdisjoint(_WORD.findall(str(error)))

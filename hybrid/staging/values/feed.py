@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 
+from hybrid import ops
 from hybrid.core.dataclass import dataclass
 from hybrid.core.open_numbers import OpenInt, size_of
 from hybrid.core.size_functions import range_of
-from hybrid.core.tree import unflatten
+from hybrid.core.tree import flatten, unflatten
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import CaptureError, author_location
+from hybrid.errors import ArgumentTypeError, CaptureError, author_location
 from hybrid.number import Number
 
 
@@ -145,3 +146,13 @@ class TreeRows:
     def __iter__(self) -> Iterator[Any]:
         for at in range(self.length):
             yield unflatten(self.structure, [leaf[at] for leaf in self.leaves])
+
+
+def stacked(trees: Sequence[Any]) -> Any:
+    """A tree of stacks, one row for each of ``trees``, which have one structure."""
+    flat = [flatten(tree) for tree in trees]
+    structure = flat[0][1]
+    if any(other != structure for _, other in flat):
+        raise ArgumentTypeError("the iterations of scan returned trees of different structure")
+    columns = zip(*[leaves for leaves, _ in flat], strict=True)
+    return unflatten(structure, [ops.stack(list(column)) for column in columns])

@@ -38,6 +38,14 @@ def test_a_network_of_eighteen_layers_has_its_parameters() -> None:
     assert first.flops / 2e9 == pytest.approx(1.814, abs=1e-3)  # as is known of it
 
 
+def test_the_lengths_are_200_different_ones_in_no_order() -> None:
+    assert sorted(problems.LENGTHS) == list(range(5, 205))
+    assert list(problems.LENGTHS) != sorted(problems.LENGTHS)
+    (case, _) = WORKLOADS["lengths"].cases
+    assert [x.shape for x in case.problem().inputs] == [(1, n, 64) for n in problems.LENGTHS]
+    assert case.parts == 200
+
+
 _STATE = ("running_mean", "running_var", "num_batches_tracked")
 
 

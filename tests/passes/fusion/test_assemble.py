@@ -90,3 +90,19 @@ def test_the_gradient_of_a_split_holds_no_zeros_of_its_own() -> None:
     (planned,) = gradient._all_plans()
     kernels = [step.kernel for step in planned.plan.lowered.steps]
     assert kernels.count("copy") == 3
+
+
+def test_parts_that_are_all_there_is_at_one_size_alone() -> None:
+    """Of two rows x[:-1] and x[1:] are one each, and fill n rows: 2 * n - 2 are n there."""
+
+    def pairs(x):
+        return (hy.sin(x[:-1]) * x[1:]).sum()
+
+    gradient, eager = hy.hybridize(hy.grad(pairs)), hy.grad(pairs)
+    opened = hy.hybridize(pairs)
+    for n in (3, 7, 2, 5, 2):
+        x = hy.asarray(np.linspace(-1, 1, n, dtype=np.float32))
+        assert gradient(x).tolist() == eager(x).tolist()
+        x.requires_grad = True
+        opened(x).backward()
+        assert x.grad.tolist() == eager(x.detach()).tolist()

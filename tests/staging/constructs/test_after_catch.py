@@ -253,6 +253,48 @@ def deleted_before(x):
 
 
 @table.runs(*NUMBERS)
+def list_made_before_the_raise(x):
+    found = [x]
+    try:
+        found = [x * 2, x + 1]
+        if x < 0:
+            raise ValueError
+    except ValueError:
+        return found
+    return found
+
+
+@table.runs(*NUMBERS)
+def items_made_before_the_raise(x):
+    v, found = x * 1.0, [x, x * 3]
+    try:
+        v, *found = [v * 2, *found]
+        made = {"v": v, "s": [v + 1]}
+        if x < 0:
+            raise ValueError(made)
+        v = v + 1
+    except ValueError as e:
+        return v, found, e.args[0]
+    found.pop(0)
+    return v, found, made
+
+
+@table.runs(*NUMBERS)
+def list_made_before_either_raise(x):
+    try:
+        found = [x * 2]
+        if x < 0:
+            raise ValueError
+        if x > 5:
+            raise KeyError
+    except ValueError:
+        return found
+    except KeyError:
+        found.append(x)
+    return found
+
+
+@table.runs(*NUMBERS)
 def inside_a_gradient(x):
     def f(v):
         try:

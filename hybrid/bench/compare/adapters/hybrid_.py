@@ -11,8 +11,18 @@ from typing import Any
 import numpy as np
 
 import hybrid as hy
-from hybrid.bench.compare.adapter import WorkloadProgram, function, gradients, training
-from hybrid.bench.compare.problems import GPT, RESNET18, RESNET20, SMALL, STEP, Problem, projects
+from hybrid.bench.compare.adapter import WorkloadProgram, function, functions, gradients, training
+from hybrid.bench.compare.problems import (
+    GPT,
+    HEADS,
+    RESNET18,
+    RESNET20,
+    SMALL,
+    STEP,
+    WIDEN,
+    Problem,
+    projects,
+)
 from hybrid.bench.workloads.training_steps import perceptron
 from hybrid.models import gpt
 from hybrid.nn import functional
@@ -235,6 +245,23 @@ def attention(query: hy.Tensor, key: hy.Tensor, value: hy.Tensor) -> hy.Tensor:
     return functional.scaled_dot_product_attention(query, key, value, is_causal=True)
 
 
+def encoder_layer(problem: Problem) -> hy.nn.Module:
+    (width,) = problem.sizes
+    layer = hy.nn.TransformerEncoderLayer(width, HEADS, WIDEN * width, batch_first=True)
+    return loaded(layer, problem).eval().requires_grad_(False)
+
+
+def lengths(problem: Problem, variant: str) -> WorkloadProgram:
+    layer, inputs = encoder_layer(problem), [hy.asarray(array) for array in problem.inputs]
+    layer(inputs[0][:, :2])  # what is imported when first needed is
+
+    def run() -> list[hy.Tensor]:
+        call = ready(lambda x: layer(x), variant)  # that has met none of the lengths
+        return [call(x) for x in inputs]
+
+    return functions(run)
+
+
 def settle(x: hy.Tensor) -> hy.Tensor:
     while hy.max(hy.abs(x)) > SMALL:
         x = x - STEP * hy.sin(x)
@@ -277,5 +304,6 @@ PROGRAMS = {
     "gemm": gemm,
     "conv": inference(convolution),
     "attention": attention,
+    "lengths": lengths,
     "while_loop": while_loop,
 }  # fmt: skip

@@ -12,9 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from hybrid.bench.compare.adapter import WorkloadProgram, function, gradients, training
+from hybrid.bench.compare.adapter import WorkloadProgram, function, functions, gradients, training
 from hybrid.bench.compare.problems import (
     GPT,
+    HEADS,
     LSTM,
     RESNET18,
     RESNET20,
@@ -277,13 +278,13 @@ def normed(p: Parameters, name: str, x: jax.Array) -> jax.Array:
     return apart * scale * p[f"{name}.weight"] + p[f"{name}.bias"]
 
 
-def attended(query: jax.Array, key: jax.Array, value: jax.Array) -> jax.Array:
-    """Causal attention of [batch, heads, length, width]."""
+def attended(query: jax.Array, key: jax.Array, value: jax.Array, causal: bool = True) -> jax.Array:
+    """Attention of [batch, heads, length, width]."""
     scores = jnp.einsum("bhqd,bhkd->bhqk", query, key) / math.sqrt(query.shape[-1])
-    seen = jnp.tril(jnp.ones(scores.shape[-2:], bool))
-    return jnp.einsum(
-        "bhqk,bhkd->bhqd", jax.nn.softmax(jnp.where(seen, scores, -jnp.inf), -1), value
-    )
+    if causal:
+        seen = jnp.tril(jnp.ones(scores.shape[-2:], bool))
+        scores = jnp.where(seen, scores, -jnp.inf)
+    return jnp.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(scores, -1), value)
 
 
 def gpt(p: Parameters, tokens: jax.Array, *_: int) -> jax.Array:
@@ -330,6 +331,24 @@ def convolution(problem: Problem, variant: str) -> WorkloadProgram:
     return function(made.run, lambda found: np.asarray(found).transpose(0, 3, 1, 2))
 
 
+def encoder_layer(p: Parameters, x: jax.Array) -> jax.Array:
+    batch, length, width = x.shape
+    parts = x @ p["self_attn.in_proj_weight"] + p["self_attn.in_proj_bias"]
+    parts = parts.reshape(batch, length, 3, HEADS, -1)
+    heads = [parts[:, :, i].transpose(0, 2, 1, 3) for i in range(3)]
+    seen = attended(*heads, causal=False).transpose(0, 2, 1, 3).reshape(batch, length, width)
+    x = normed(p, "norm1", x + linear(p, "self_attn.out_proj", seen))
+    wide = jax.nn.relu(linear(p, "linear1", x))
+    return normed(p, "norm2", x + linear(p, "linear2", wide))
+
+
+def lengths(problem: Problem, _: str) -> WorkloadProgram:
+    """Each length is compiled, in the first run, which takes a minute; later ones have met all."""
+    parameters, inputs = parameters_of(problem), [jnp.asarray(x) for x in problem.inputs]
+    call = jax.jit(encoder_layer)
+    return functions(lambda: [done(call(parameters, x)) for x in inputs])
+
+
 def while_loop(problem: Problem, _: str) -> WorkloadProgram:
     start = jnp.asarray(problem.inputs[0])
 
@@ -360,5 +379,6 @@ PROGRAMS = {
     "gemm": gemm,
     "conv": convolution,
     "attention": of(attended),
+    "lengths": lengths,
     "while_loop": while_loop,
 }

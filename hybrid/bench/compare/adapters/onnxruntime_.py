@@ -10,8 +10,17 @@ import numpy as np
 import onnxruntime
 from onnx import TensorProto, helper, numpy_helper
 
-from hybrid.bench.compare.adapter import WorkloadProgram, function
-from hybrid.bench.compare.problems import GPT, RESNET18, SMALL, STEP, Problem, blocks, projects
+from hybrid.bench.compare.adapter import WorkloadProgram, function, functions
+from hybrid.bench.compare.problems import (
+    GPT,
+    HEADS,
+    RESNET18,
+    SMALL,
+    STEP,
+    Problem,
+    blocks,
+    projects,
+)
 
 VERSION = onnxruntime.__version__
 _threads = {"count": 1}
@@ -46,20 +55,23 @@ class ModelGraph:
         self.constants.append(numpy_helper.from_array(np.array(array, order="C"), name))
         return name
 
-    def linear(self, name: str, x: str) -> str:
+    def linear(self, name: str, x: str, mark: str = ".") -> str:
         p = self.problem.parameters
-        return self.add("Add", self.add("MatMul", x, p[f"{name}.weight"].T), p[f"{name}.bias"])
+        weight, bias = p[f"{name}{mark}weight"], p[f"{name}{mark}bias"]
+        return self.add("Add", self.add("MatMul", x, weight.T), bias)
 
     def normed(self, name: str, x: str) -> str:
         p = self.problem.parameters
         scale, bias = p[f"{name}.weight"], p[f"{name}.bias"]
         return self.add("LayerNormalization", x, scale, bias, axis=-1, epsilon=1e-5)
 
-    def bytes(self, result: str) -> bytes:
-        """The whole model, whose output is ``result``."""
+    def bytes(self, result: str, open_axes: tuple[int, ...] = ()) -> bytes:
+        """The whole model, whose output is ``result``; sizes of ``open_axes`` are a run's."""
         given = [
             helper.make_tensor_value_info(
-                name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape
+                name,
+                helper.np_dtype_to_tensor_dtype(array.dtype),
+                [f"n{axis}" if axis in open_axes else n for axis, n in enumerate(array.shape)],
             )
             for name, array in zip(self.inputs, self.problem.inputs, strict=True)
         ]
@@ -83,19 +95,20 @@ def of(
 
         def run() -> np.ndarray:
             nonlocal session
-            if session is None:
-                options = onnxruntime.SessionOptions()
-                options.intra_op_num_threads = _threads["count"]
-                options.inter_op_num_threads = 1
-                options.log_severity_level = 3
-                session = onnxruntime.InferenceSession(
-                    text, options, providers=["CPUExecutionProvider"]
-                )
+            session = session or loaded(text)
             return session.run(None, feed)[0]
 
         return function(run, array)
 
     return program
+
+
+def loaded(text: bytes) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = _threads["count"]
+    options.inter_op_num_threads = 1
+    options.log_severity_level = 3
+    return onnxruntime.InferenceSession(text, options, providers=["CPUExecutionProvider"])
 
 
 @of
@@ -138,37 +151,46 @@ def resnet18_infer(model: ModelGraph, x: str) -> str:
     return model.linear("fc", x)
 
 
-def attended(model: ModelGraph, query: str, key: str, value: str, length: int, width: int) -> str:
-    """Causal attention of [batch, heads, length, width]."""
+def attended(
+    model: ModelGraph, query: str, key: str, value: str, width: int, causal: int = 0
+) -> str:
+    """Attention of [batch, heads, length, width]; ``causal`` is a length, or 0: all is seen."""
     back = model.add("Transpose", key, perm=[0, 1, 3, 2])
     scores = model.add("Mul", model.add("MatMul", query, back), 1 / math.sqrt(width))
-    unseen = np.triu(np.full((length, length), -np.inf, np.float32), 1)
-    likely = model.add("Softmax", model.add("Add", scores, unseen), axis=-1)
+    if causal:
+        unseen = np.triu(np.full((causal, causal), -np.inf, np.float32), 1)
+        scores = model.add("Add", scores, unseen)
+    likely = model.add("Softmax", scores, axis=-1)
     return model.add("MatMul", likely, value)
 
 
 @of
 def attention(model: ModelGraph, query: str, key: str, value: str) -> str:
     length, width = model.problem.inputs[0].shape[2:]
-    return attended(model, query, key, value, length, width)
+    return attended(model, query, key, value, width, length)
+
+
+def split_heads(model: ModelGraph, parts: str, width: int, heads: int) -> list[str]:
+    """Query, key and value [batch, heads, length, width / heads] of [batch, length, 3 width]."""
+    found = []
+    apart = np.asarray([0, 0, heads, width // heads], np.int64)  # 0: as it is
+    for i in range(3):
+        at = [np.asarray([n], np.int64) for n in (i * width, (i + 1) * width, 2)]
+        part = model.add("Reshape", model.add("Slice", parts, *at), apart)
+        found.append(model.add("Transpose", part, perm=[0, 2, 1, 3]))
+    return found
 
 
 @of
 def gpt_infer(model: ModelGraph, tokens: str) -> str:
     p = model.problem.parameters
     batch, length = model.problem.inputs[0].shape
-    width = GPT.width // GPT.heads
-    apart = np.asarray([batch, length, GPT.heads, width], np.int64)
     x = model.add("Add", model.add("Gather", p["wte.weight"], tokens), p["wpe.weight"][:length])
     for block in range(GPT.depth):
         name = f"h.{block}"
         parts = model.linear(f"{name}.attn.c_attn", model.normed(f"{name}.ln_1", x))
-        heads = []
-        for i in range(3):
-            at = [np.asarray([n], np.int64) for n in (i * GPT.width, (i + 1) * GPT.width, 2)]
-            part = model.add("Reshape", model.add("Slice", parts, *at), apart)
-            heads.append(model.add("Transpose", part, perm=[0, 2, 1, 3]))
-        seen = attended(model, *heads, length, width)
+        heads = split_heads(model, parts, GPT.width, GPT.heads)
+        seen = attended(model, *heads, GPT.width // GPT.heads, length)
         seen = model.add("Transpose", seen, perm=[0, 2, 1, 3])
         seen = model.add("Reshape", seen, np.asarray([batch, length, GPT.width], np.int64))
         x = model.add("Add", x, model.linear(f"{name}.attn.c_proj", seen))
@@ -209,6 +231,21 @@ def conv(model: ModelGraph, x: str) -> str:
     return model.add("Conv", x, weight, strides=[stride] * 2, pads=[pad] * 4)
 
 
+def lengths(problem: Problem, _: str) -> WorkloadProgram:
+    """One session, whose model leaves the length open."""
+    (width,) = problem.sizes
+    model = ModelGraph(Problem(problem.inputs[:1], problem.parameters))
+    (x,) = model.inputs
+    heads = split_heads(model, model.linear("self_attn.in_proj", x, "_"), width, HEADS)
+    seen = model.add("Transpose", attended(model, *heads, width // HEADS), perm=[0, 2, 1, 3])
+    seen = model.add("Reshape", seen, np.asarray([0, 0, width], np.int64))
+    y = model.normed("norm1", model.add("Add", x, model.linear("self_attn.out_proj", seen)))
+    wide = model.add("Relu", model.linear("linear1", y))
+    y = model.normed("norm2", model.add("Add", y, model.linear("linear2", wide)))
+    session = loaded(model.bytes(y, open_axes=(1,)))
+    return functions(lambda: [session.run(None, {x: one})[0] for one in problem.inputs])
+
+
 def settle(model: ModelGraph, x: str) -> str:
     """A Loop, whose body tells whether it goes on."""
     body = ModelGraph(Problem(model.problem.inputs), prefix="body ")
@@ -237,5 +274,6 @@ PROGRAMS = {
     "gemm": gemm,
     "conv": conv,
     "attention": attention,
+    "lengths": lengths,
     "while_loop": of(settle, lambda found: found / SMALL),
 }

@@ -11,13 +11,15 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from hybrid.bench.compare.adapter import WorkloadProgram, function, gradients, training
+from hybrid.bench.compare.adapter import WorkloadProgram, function, functions, gradients, training
 from hybrid.bench.compare.problems import (
     GPT,
+    HEADS,
     RESNET18,
     RESNET20,
     SMALL,
     STEP,
+    WIDEN,
     Problem,
     projects,
 )
@@ -294,6 +296,20 @@ def attention(query: torch.Tensor, key: torch.Tensor, value: torch.Tensor) -> to
     return functional.scaled_dot_product_attention(query, key, value, is_causal=True)
 
 
+def lengths(problem: Problem, variant: str) -> WorkloadProgram:
+    """What serves any length is compiled once: that takes longer than all the runs."""
+    (width,) = problem.sizes
+    layer = nn.TransformerEncoderLayer(width, HEADS, WIDEN * width, batch_first=True)
+    layer, inputs = loaded(layer, problem).eval(), tensors(problem)
+    call = torch.compile(layer, dynamic=True) if variant == "compile" else layer
+
+    def run() -> list[torch.Tensor]:
+        with torch.inference_mode():
+            return [call(x) for x in inputs]
+
+    return functions(run, array)
+
+
 def while_loop(problem: Problem, variant: str) -> WorkloadProgram:
     (start,) = tensors(problem)
     body = ready(lambda x: x - STEP * torch.sin(x), variant)
@@ -341,5 +357,6 @@ PROGRAMS = {
     "gemm": gemm,
     "conv": inference(convolution),
     "attention": attention,
+    "lengths": lengths,
     "while_loop": while_loop,
 }  # fmt: skip
