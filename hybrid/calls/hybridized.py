@@ -15,12 +15,16 @@ from hybrid.calls.dynamic_axes import Axis, Declared, Table, declared_axes, requ
 from hybrid.calls.executable import PlanInfo, Planned
 from hybrid.calls.families import NONE, Family, NumberInputs, Trace, covers, family_key
 from hybrid.calls.open_families import Opened, OpenFamily, open_family_key
+from hybrid.calls.open_plans import BoundCaptures
 from hybrid.calls.recapture_reasons import Call, about_numbers, described, why_new
+from hybrid.calls.stages import StagedCapture, StagedPlanned
 from hybrid.config import is_configured, plan_cache
 from hybrid.core.exceptions import taken
 from hybrid.core.timing import phase
 from hybrid.core.tree import flatten
+from hybrid.eager.launch import fill
 from hybrid.eager.streams import submit
+from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import STATE, as_before
 from hybrid.errors import (
     ArgumentError,
@@ -171,6 +175,8 @@ class Hybridized:
         turned = planned.capture.turned
         if turned:
             turn(turned, leaves)
+        if planned.is_staged:
+            strict = False
         if strict and not turned and not kwargs and len(leaves) == len(args) and plain(args):
             self._quick[is_recording()][tuple([t.type for t in args])] = planned
         self._clock = planned.last_used = self._clock + 1
@@ -178,7 +184,18 @@ class Hybridized:
         if batches:  # many rows at once: not what the plan is made for, but its graph
             return planned.replayed(leaves) if planned.replays else self.function(*args, **kwargs)
         given = (leaves, (args, kwargs)) if planned.capture.given else (leaves,)
+        if planned.is_staged:
+            return self._staged(planned, args, kwargs, leaves, given)
         return (planned.queued if ACTIVE and current().queues else planned.run)(*given)
+
+    def _staged(
+        self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any],
+        given: tuple[Any, ...],
+    ) -> Any:  # fmt: skip
+        """The call by stages; where sizes turn out to be others, by those made for these."""
+        if ACTIVE and current().queues:
+            fill([leaf for leaf in leaves if isinstance(leaf, Tensor)])
+        return planned.run(*given)
 
     def _refuse_lost(self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         given, _ = flatten((args, kwargs))
@@ -295,6 +312,9 @@ class Hybridized:
         capture, inputs = family.capture(keys, leaves, trace)
         sizes.captured()
         about = about_numbers(call, inputs, family.refusal(keys, leaves), capture)
+        if capture.value_sizes is not None:
+            stages = StagedCapture(capture, BoundCaptures(capture, capture.value_sizes, fast=fast))
+            return StagedPlanned(stages, (), leaves, call.key, inputs.numbers), about
         return Planned(capture, leaves, call.key, inputs.numbers, fast=fast), about
 
     def _open_family(self, call: Call) -> OpenFamily:
@@ -347,7 +367,7 @@ class Hybridized:
 
         def once(reads: Reads, guards: Guards, attempt: Attempt) -> Capture:
             own = reads.classes if converts else ()
-            options.update(unrolls=attempt.unrolls, follows=attempt.follows)
+            options.update(unrolls=attempt.unrolls, follows=attempt.follows, sized=attempt.sized)
 
             def traced() -> Capture:
                 with self._explaining_source(converts):

@@ -62,6 +62,12 @@ def array_of(tensor: Tensor) -> np.ndarray:
     return np.frombuffer(memory, memory_dtype(tensor.dtype)).reshape(tensor.shape)
 
 
+def measured(op: Op, operand: Tensor) -> Tensor:
+    """The result of an op whose size depends on the values of ``operand``."""
+    fill((operand,))
+    return from_numpy(op.reference_rule(array_of(operand), None))
+
+
 def variable(value: Tensor) -> Tensor:
     """A tensor of ``value``, which has no history, that gradients are taken by."""
     made = value.detach()
@@ -151,6 +157,9 @@ class Eager:
 
     def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
         return as_tensor(obj, dtype)
+
+    def sized(self, op: Op, operand: Tensor) -> Tensor:
+        return measured(op, operand)
 
     def converted(self, function: Any, optional: bool = False) -> Any:
         return function

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-import numpy as np
-
-from hybrid.errors import ArgumentError, CaptureError, ShapeError, author_location
-from hybrid.ir import interpreter
+from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ops.index.indexing import take
+from hybrid.ops.index.value_sizes import repeated_places
 from hybrid.ops.shapes.shape import flatten, reshape_to
 from hybrid.ops.support.call_cache import remembered
 from hybrid.ops.support.derivatives import widened
@@ -20,7 +19,7 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Any:
     """``x`` with each element ``repeats`` times in a row along ``axis`` (None: flattened).
 
     ``repeats`` is an int, or an integer tensor with one count for each element along the axis; the
-    size of the result then depends on values, so graphs have the first form alone.
+    size of the result then depends on values.
     """
     x = as_tensor(x)
     if axis is None:
@@ -55,17 +54,8 @@ def _each(x: Any, counts: Any, axis: int) -> Any:
             why=f"Axis {axis} of {type_of(x)} has {size} elements.",
             fix="give a count for each of them, or one for all",
         )
-    if interpreter.current().traces:
-        raise CaptureError(
-            "repeat with counts that a tensor holds",
-            at=author_location(),
-            why="They make the size of the result, and shapes in a graph are fixed.",
-            fix="call take with indices that are computed outside",
-        )
-    given = counts.numpy()
-    _require_count(int(given.min(initial=0)))
-    places = np.repeat(np.arange(size, dtype=np.int64), given)
-    return take(x, as_tensor(places), axis=axis)
+    counts = widened(reshape_to(counts, shape=(math.prod(counts.shape),)), (size,))
+    return take(x, repeated_places(counts), axis=axis)
 
 
 repeat_interleave = repeat

@@ -27,6 +27,7 @@ from hybrid.trace.places.differences import ContainerDifference, PlaceDifference
 from hybrid.trace.places.journal import LoggedPlace
 from hybrid.trace.places.place import Key
 from hybrid.trace.regions.ties import Unfollowed
+from hybrid.trace.regions.tracer import NeedsSizes
 
 if TYPE_CHECKING:
     from hybrid.trace.capture.captured_graph import Capture
@@ -136,6 +137,7 @@ class Attempt:
     hosts: Hosts = field(default_factory=Hosts)
     needed: NeedsValue | None = None  # why loops over Python ranges are unrolled
     follows: bool = False  # whether flags say which tensors are one
+    sized: bool = False  # whether sizes may depend on values
     disturbed: list[UnsettledPlace] = field(default_factory=list)  # since something else was found
     reasons: list[str] = field(default_factory=list)  # to capture again, in their order
 
@@ -164,7 +166,10 @@ class Attempt:
         """Return an Attempt for a later call, with no knowledge of written containers."""
         written = self.written
         known = Written(claimed=written.claimed, owners=written.owners, names=written.names)
-        return Attempt(written=known, hosts=self.hosts, needed=self.needed, follows=self.follows)
+        return Attempt(
+            written=known, hosts=self.hosts, needed=self.needed, follows=self.follows,
+            sized=self.sized,
+        )  # fmt: skip
 
 
 Once = Callable[[Reads, Guards, Attempt], "Capture"]
@@ -189,6 +194,12 @@ def _need_value(attempt: Attempt, found: NeedsValue, _: Any) -> None:
 def _follow(attempt: Attempt, _found: Unfollowed, _: Any) -> None:
     """Let flags say which tensors are one, since a write or comparison depends on it."""
     attempt.follows = True
+    attempt.begin_anew()
+
+
+def _size(attempt: Attempt, _found: NeedsSizes, _: Any) -> None:
+    """Have symbols for sizes that depend on values."""
+    attempt.sized = True
     attempt.begin_anew()
 
 
@@ -238,6 +249,7 @@ def _take_as_inputs(
 REASONS = (
     Reason(NeedsValue, "a number has to be known", 1, _need_value),
     Reason(Unfollowed, "which tensors are one has to be known", 1, _follow),
+    Reason(NeedsSizes, "a size depends on values", 1, _size),
     Reason(UnseenOwner, "it sets attributes that no code leads to", LIMIT, _watch, anew=False),
     Reason(UnsettledPlace, "others may have changed a place", LIMIT, _claim, anew=False),
     Reason(RewrittenContainer, "it writes containers", LIMIT, _take_as_inputs),

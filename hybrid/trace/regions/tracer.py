@@ -7,6 +7,7 @@ tensors (``.grad``, a module's state) are *places*, and treated alike.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -15,7 +16,8 @@ import numpy as np
 
 from hybrid.core.dataclass import dataclass, field
 from hybrid.core.open_numbers import any_open, size_of, sizes_of_ints
-from hybrid.core.size_functions import SizeValue, size_function, value_here
+from hybrid.core.size_functions import SizeValue, size_function
+from hybrid.core.size_functions import value_here as size_here
 from hybrid.core.size_values import SizeArray
 from hybrid.core.sizes import OpenSizes
 from hybrid.core.timing import phase
@@ -26,6 +28,7 @@ from hybrid.eager.execution import (
     as_tensor,
     holds_tensor,
     in_float32,
+    measured,
     prepare,
     stacked,
     stored_result,
@@ -54,7 +57,12 @@ from hybrid.number.mixed_number import Mixed
 from hybrid.number.tensor_or_number import TensorOrNumber, as_plain
 from hybrid.ops.index.items import item
 from hybrid.ops.support.dtypes import as_variable, fresh_variable
-from hybrid.trace.guards.constants import Fact, constant_value, refuse_constant_write
+from hybrid.trace.guards.constants import (
+    Fact,
+    constant_value,
+    refuse_constant_write,
+    value_here,
+)
 from hybrid.trace.places.address import Address
 from hybrid.trace.places.code_owner import MISSING, Place, place_of
 from hybrid.trace.places.journal import Journal, LoggedPlace
@@ -67,6 +75,10 @@ from hybrid.trace.regions.requires_grad import Turning, refusal
 from hybrid.trace.regions.row_names import same_item
 from hybrid.trace.regions.ties import Ties, ties_of, write_tied
 from hybrid.trace.values.traced_text import Entry, mark
+
+
+class NeedsSizes(Exception):
+    """Raised where a size depends on values, by a capture that has no symbols for such."""
 
 
 @dataclass(eq=False, slots=True)
@@ -186,6 +198,24 @@ class Tracer:
             record_call(op, tensors, with_regions(given, regions), results)
             self.recorded.update(t.content for t in results if t.record is not None)
         return results[0] if len(results) == 1 else results
+
+    def sized(self, op: Op, operand: Tensor) -> Tensor:
+        """The result of an op whose size depends on values: a new symbol."""
+        if self.parent is not None:
+            raise CaptureError(
+                f"a size depends on values ({operand.type}) inside a branch or loop",
+                at=author_location(),
+                why="Sizes of what branches and loops make are known before they run.",
+                fix="keep the shape: hybrid.where(mask, x, 0), with what changes no sum, product "
+                "or maximum in place of 0; or select behind the loop",
+            )
+        if self.opens is None:
+            raise NeedsSizes
+        found = value_here(self, operand)
+        size = 0 if found is None else measured(op, found).shape[0]
+        taken = {symbol.name for symbol in self.opens.symbols}
+        name = next(f"k{i or ''}" for i in itertools.count() if f"k{i or ''}" not in taken)
+        return self.apply(op, (operand,), {"size": self.opens.symbol(name, size, low=0)})
 
     def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
         if isinstance(obj, Tensor):
@@ -617,7 +647,7 @@ size_function("elements", lambda array, dtype: _elements(as_tensor(array, dtype)
 
 def require_fit(number: Any, dtype: DType) -> None:
     """Raise what is raised for a plain number that ``dtype`` has no place for; else that it has."""
-    as_tensor(value_here(number), dtype)
+    as_tensor(size_here(number), dtype)
     if not dtype.is_floating and dtype is not bool_:
         limits = np.iinfo(dtype.numpy)
         assert int(limits.min) <= number <= int(limits.max)  # conditions of other sizes
