@@ -97,6 +97,19 @@ class OpenFamily:
                     found[i, axis] = numbers.setdefault(history, len(numbers))
         return found
 
+    def opening(
+        self, leaves: Sequence[Any], trace: Callable[[Opened], Capture], fast: bool
+    ) -> AtSizes | None:
+        """One more open capture, and the sizes of a call, for which those there do not hold."""
+        before = len(self.captures)
+        if before < MOST:
+            self._opening(leaves, self.opened(leaves), trace, fast, None)
+        if len(self.captures) == before:
+            return None
+        made = self.captures[-1]
+        values = made.values(leaves)
+        return None if values is None else (made, values)
+
     def _opening(
         self,
         leaves: Sequence[Any],

@@ -79,7 +79,7 @@ class OpenPlans:
         plan = OpenPlan(rest, sizes)
         if plan.lowered.count > 1:  # which costs have been weighed for
             for symbol, value in zip(symbols, values, strict=True):
-                scale = (value.bit_length() - 1) // _SCALE * _SCALE
+                scale = max(value.bit_length() - 1, 0) // _SCALE * _SCALE
                 _ = symbol >= 1 << scale, symbol < 1 << scale + _SCALE
         return _Bucket(sizes, plan, () if parts is None else parts.params, early)
 

@@ -23,7 +23,7 @@ from hybrid.ir import interpreter, op
 LARGEST = 1 << 40  # indices: more than any memory holds
 
 
-@op(differentiable=False)
+@op(differentiable=False, hosted=True)
 def true_indices(mask: TensorType, *, size: int) -> TensorType:
     """Where ``mask`` [n] holds, in ascending order: int64 [size]."""
     if mask.dtype is not bool_ or mask.rank != 1:
@@ -31,7 +31,7 @@ def true_indices(mask: TensorType, *, size: int) -> TensorType:
     return tensor_type(int64, (size,))
 
 
-@op(differentiable=False)
+@op(differentiable=False, hosted=True)
 def index_range(count: TensorType, *, size: int) -> TensorType:
     """0, 1, ... for as many as ``count`` [] says: int64 [size]."""
     if count.dtype is not int64 or count.rank:
@@ -39,7 +39,7 @@ def index_range(count: TensorType, *, size: int) -> TensorType:
     return tensor_type(int64, (size,))
 
 
-@op(differentiable=False)
+@op(differentiable=False, hosted=True)
 def repeat_indices(counts: TensorType, *, size: int) -> TensorType:
     """Each number from 0 on as often in a row as its place in ``counts`` [n] says: int64 [size]."""
     if not counts.dtype.is_integer or counts.rank != 1:
