@@ -83,9 +83,7 @@ class StagedPlan:
             node = stage.last
             if node is None:
                 continue
-            found = measured(node.op, made[node.operands[0]])
-            made[node.results[0]] = found
-            values[at] = found.type.shape[0]
+            made[node.results[0]], values[at] = measured(node.op, made[node.operands[0]])
             at += 1
             if not self.symbols.holds(values[:at]):
                 raise OtherSizes

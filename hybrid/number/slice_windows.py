@@ -17,15 +17,18 @@ from hybrid.number.traced_number import Number
 Maker = Callable[[Value], Node | None]
 
 
-def window(_self: Number, taken: slice, size: int) -> Tensor:
-    """The indices that ``taken``, a slice with a traced bound, selects from an axis of ``size``."""
+def window(_self: Number, taken: slice, size: int) -> Tensor | None:
+    """The indices that ``taken``, a slice with a traced bound, selects from an axis of ``size``.
+
+    None where their number differs from run to run, and may do so.
+    """
     step = 1 if taken.step is None else taken.step
     start = _number(taken.start)
     if type(step) is not int or step < 1 or type(start) is not Number:
-        _refuse_length()
+        return _refuse_length()
     length = _difference(start, _number(taken.stop))
     if length is None or length < 0 or start.kind == "float":
-        _refuse_length()
+        return _refuse_length()
     first = start.whole()
     if length:
         fits = None
@@ -92,7 +95,10 @@ def _same(a: Value, b: Value, maker: Maker) -> bool:
     )
 
 
-def _refuse_length() -> NoReturn:
+def _refuse_length() -> None:
+    """Raise where sizes do not depend on values."""
+    if current().parent is None and not current().general:
+        return
     raise CaptureError(
         "a slice of a tensor has a length that only the run knows",
         at=author_location(),

@@ -109,6 +109,9 @@ class Batcher:
             outer = shared(content, f"{op.name} of values that differ from row to row")
             return current().sized(op, outer)
 
+    def size_value(self, number: Any) -> None:
+        return None
+
     def stack_of(self, rows: Sequence[Any]) -> Tensor | None:
         return None
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass
-from hybrid.core.open_numbers import sizes_of_ints
+from hybrid.core.open_numbers import as_size, sizes_of_ints
 from hybrid.core.sizes import Size, span
 from hybrid.core.types import Shape, TensorType, int64, tensor_type
 from hybrid.errors import (
@@ -91,7 +91,7 @@ def getitem(x: Any, key: Any) -> Any:
     windowed = _window(x, key)
     if windowed is not None:
         axis, indices, key = windowed
-        return getitem(take_slices(x, indices, axis=axis), key)
+        return getitem(x if indices is None else take_slices(x, indices, axis=axis), key)
     mask = _lone_mask(key)
     if mask is not None:
         key = _at_hand(mask)
@@ -138,6 +138,8 @@ def setitem(x: Any, key: Any, value: Any) -> Any:
     windowed = _window(x, key)
     if windowed is not None:
         axis, indices, key = windowed
+        if indices is None:
+            return setitem(x, key, value)
         part = setitem(take_slices(x, indices, axis=axis), key, value)
         return put_slices(x, indices, part, axis=axis)
     selection = _selection(type_of(x), key)
@@ -200,7 +202,10 @@ def _fitted(value: Any, shape: Shape) -> Any:
 
 
 def _window(x: Any, key: Any) -> tuple[int, Any, Any] | None:
-    """(axis, indices, the key without it) of a slice that begins where only the run knows."""
+    """(axis, indices, the key without it) of a slice that begins where only the run knows.
+
+    Where its length is known then, too, there are no indices, and the key has sizes.
+    """
     given = list(key) if isinstance(key, tuple) else [key]
     if not any(isinstance(item, slice) and _is_late(item) for item in given):
         return None
@@ -211,8 +216,12 @@ def _window(x: Any, key: Any) -> tuple[int, Any, Any] | None:
             bound = next(b for b in (item.start, item.stop, item.step) if _is_late_bound(b))
             if not is_traced_number(bound):
                 bound = interpreter.current().number_of(bound)
+            indices = bound.window(item, x.shape[axis])
             given[position] = slice(None)
-            return axis, bound.window(item, x.shape[axis]), tuple(given)
+            if indices is None:  # of a length that only the run knows
+                bounds = item.start, item.stop, item.step
+                given[position] = slice(*[b if b is None else as_size(b) for b in bounds])
+            return axis, indices, tuple(given)
         axis += left if item is Ellipsis else count
     return None
 

@@ -4,6 +4,7 @@
 
     %k: i64[k] = true_indices %mask {size=k}     where %mask holds
     %i: i64[m] = index_range %count {size=m}     0, 1, ... for as many as %count says
+    %n: i64[] = size_value %n {size=m}           m is what %n holds
     %r: i64[m] = repeat_indices %counts {size=m}  0 as often as the first count says, then 1, ...
 
 Eager code has them at once.  In a graph their size is a symbol that each run gives a value to, and
@@ -47,6 +48,19 @@ def repeat_indices(counts: TensorType, *, size: int) -> TensorType:
     return tensor_type(int64, (size,))
 
 
+@op(differentiable=False, hosted=True)
+def size_value(number: TensorType, *, size: int) -> TensorType:
+    """``number`` [] itself, an integer, which is a ``size`` of what follows."""
+    if not number.dtype.is_integer or number.rank:
+        raise DTypeError(f"size_value cannot take {number}", fix="give an integer scalar")
+    return number
+
+
+@size_value.reference
+def size_value_reference(number, size):
+    return number
+
+
 @true_indices.reference
 def true_indices_reference(mask, size):
     return np.flatnonzero(mask)
@@ -76,7 +90,7 @@ def _require_memory(count: int) -> None:
         )
 
 
-VALUE_SIZED = {made.name: made for made in (true_indices, index_range, repeat_indices)}
+VALUE_SIZED = {m.name: m for m in (true_indices, index_range, repeat_indices, size_value)}
 
 
 def places_of(mask: Any) -> Any:

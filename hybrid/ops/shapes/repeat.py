@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from hybrid.core.open_numbers import as_size
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ops.index.indexing import take
 from hybrid.ops.index.value_sizes import repeated_places
@@ -27,7 +28,7 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Any:
     axis = normalize_axis("repeat", axis, len(x.shape))
     if isinstance(repeats, bool) or not hasattr(repeats, "__index__") or len(_shape(repeats)):
         return _each(x, as_tensor(repeats), axis)
-    count = _require_count(repeats.__index__())
+    count = _require_count(as_size(repeats))
     before, after = x.shape[: axis + 1], x.shape[axis + 1 :]
     wide = widened(reshape_to(x, shape=(*before, 1, *after)), (*before, count, *after))
     return reshape_to(wide, shape=(*before[:-1], before[-1] * count, *after))

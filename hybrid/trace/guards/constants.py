@@ -189,7 +189,7 @@ class _SampleEvaluator(ConstantEvaluator):
     def run(self, node: Node, operands: Sequence[Tensor]) -> Sequence[Tensor]:
         """Return the results of ``node`` at the sizes of the call."""
         if node.op.name in VALUE_SIZED:
-            return (measured(node.op, operands[0]),)
+            return measured(node.op, operands[0])[:1]
         attrs = tuple([(name, self.binding.attribute(value)) for name, value in node.attrs])
         return EAGER.run(node.op, operands, attrs, tuple(map(self.binding.graph, node.regions)))
 

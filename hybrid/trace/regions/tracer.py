@@ -19,7 +19,7 @@ from hybrid.core.open_numbers import any_open, size_of, sizes_of_ints
 from hybrid.core.size_functions import SizeValue, size_function
 from hybrid.core.size_functions import value_here as size_here
 from hybrid.core.size_values import SizeArray
-from hybrid.core.sizes import OpenSizes
+from hybrid.core.sizes import HIGHEST, OpenSizes, Size
 from hybrid.core.timing import phase
 from hybrid.core.tree import flatten
 from hybrid.core.types import DType, TensorType, bool_, dtype_of, tensor_type
@@ -147,6 +147,7 @@ class Tracer:
     located: Location | None = None  # of nodes that are made of others
     began: int = field(default_factory=latest)  # before all that the capture records
     firsts: dict[Key, Value] = field(default_factory=dict)  # marks of gradients that are the first
+    size_values: dict[Value, Size] = field(default_factory=dict)  # of scalars that are sizes
     many: int = 1  # rows that each value will have, once vmap has applied the graph to all
     traces = True
     batches = False
@@ -209,13 +210,30 @@ class Tracer:
                 fix="keep the shape: hybrid.where(mask, x, 0), with what changes no sum, product "
                 "or maximum in place of 0; or select behind the loop",
             )
+        return self._measured(op, operand, 0)[0]
+
+    def size_value(self, number: Tensor) -> Size | None:
+        """The size that an integer scalar is in each run; None inside branches and loops."""
+        if self.parent is not None or self.general:
+            return None
+        number = self.traced(number)
+        known = self.size_values.get(number.content)
+        if known is None:
+            op = get_op("size_value")
+            _, known = self._measured(op, number, -HIGHEST)
+            self.size_values[number.content] = known
+        return known
+
+    def _measured(self, op: Op, operand: Tensor, low: int) -> tuple[Tensor, Size]:
+        """The result of an op that gives a new symbol its values, and that."""
         if self.opens is None:
             raise NeedsSizes
         found = value_here(self, operand)
-        size = 0 if found is None else measured(op, found).shape[0]
+        value = 0 if found is None else measured(op, found)[1]
         taken = {symbol.name for symbol in self.opens.symbols}
         name = next(f"k{i or ''}" for i in itertools.count() if f"k{i or ''}" not in taken)
-        return self.apply(op, (operand,), {"size": self.opens.symbol(name, size, low=0)})
+        size = self.opens.symbol(name, min(max(value, low), HIGHEST), low)
+        return self.apply(op, (operand,), {"size": size}), size
 
     def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
         if isinstance(obj, Tensor):
