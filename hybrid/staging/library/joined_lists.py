@@ -1,7 +1,8 @@
-"""``stack`` and ``concat`` of lists that a loop over an open axis has filled.
+"""``stack`` and ``concat`` of lists that a loop has filled.
 
-Such a list has as many items as the axis has elements, whichever these are: its rows are a tensor
-of that size already.
+Where a loop over an open axis has, a list has as many items as the axis has elements: its rows are
+a tensor of that size already.  Where only a run knows how many there are, that is a size which
+depends on values.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 from hybrid import ops
 from hybrid.core.tree import LEAF
 from hybrid.eager.tensor import Tensor
+from hybrid.ir.interpreter import current
 from hybrid.ops.support.dtypes import identity
 from hybrid.ops.support.keyword_names import with_others_words
 from hybrid.ops.support.operand_checks import normalize_axis
@@ -57,13 +59,31 @@ def _rows(arrays: Any, name: str) -> Tensor:
     items: Sequence[Any] = list(arrays)
     if not all(_is_row(item) for item in items):
         library_argument(arrays, name)
-    parts = [
-        item.columns[0].stack if type(item) is VarList else ops.expand_dims(item, axis=0)
-        for item in items
-    ]
+    parts = []
+    for item in items:
+        part = _rows_of(item) if type(item) is VarList else ops.expand_dims(item, axis=0)
+        if part is None:  # in a branch or loop
+            library_argument(arrays, name)
+        elif part.shape[0] != 0:
+            parts.append(part)
+    if not parts:
+        getattr(ops, name)([])  # raises what eager code raises
     if len(parts) > 1:
         return ops.concat(parts)
     return parts[0] if parts[0].record is None else identity(parts[0])
+
+
+def _rows_of(items: VarList) -> Tensor | None:
+    """The items, one after the other; None where there can be no such size."""
+    rows = items.columns[0].stack
+    if items.is_full:
+        return rows
+    count = current().size_value(items.count.tensor)
+    if count is None:
+        return None
+    items.limit()
+    order = items.row_order()
+    return rows[:count] if order is None else ops.take(rows, order[:count], axis=0)
 
 
 def _is_row(item: Any) -> bool:
@@ -71,7 +91,7 @@ def _is_row(item: Any) -> bool:
         return isinstance(item, Tensor)
     item.require_readable()
     column = item.columns[0] if item.structure == LEAF else None
-    return item.is_full and isinstance(column, Column) and not column.kind
+    return isinstance(column, Column) and not column.kind
 
 
 overrides(ops.stack)(_joined(ops.stack, _stacked))
