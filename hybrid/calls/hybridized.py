@@ -42,7 +42,7 @@ from hybrid.ops.support.operand_checks import require_choice
 from hybrid.trace.capture.capture import capture
 from hybrid.trace.capture.captured_graph import Capture
 from hybrid.trace.capture.first_gradients import adding
-from hybrid.trace.capture.recapture import Attempt, recaptured, uncollected
+from hybrid.trace.capture.recapture import Attempt, Paths, recaptured, uncollected
 from hybrid.trace.capture.side_effects import refuse_lost, refuse_shared
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.needs_conversion import is_straight
@@ -99,6 +99,7 @@ class Hybridized:
         self._clock = 0
         self._dropped: dict[Hashable, None] = {}  # keys of plans that had to go
         self._warned: set[str] = set()
+        self._paths = Paths()  # what captures have found out about sizes that depend on values
         self._eager: set[Hashable] = set()  # families of calls that no plan gives the bits of
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -424,7 +425,7 @@ class Hybridized:
 
         def once(reads: Reads, guards: Guards, attempt: Attempt) -> Capture:
             own = reads.classes if converts else ()
-            options.update(unrolls=attempt.unrolls, follows=attempt.follows, sized=attempt.sized)
+            options.update(unrolls=attempt.unrolls, follows=attempt.follows, paths=attempt.paths)
 
             def traced() -> Capture:
                 with self._explaining_source(converts):
@@ -434,7 +435,9 @@ class Hybridized:
             return members(own, traced)
 
         with STATE:
-            return recaptured(self.function, leaves, is_configured, once, inputs.places)
+            return recaptured(
+                self.function, leaves, is_configured, once, inputs.places, self._paths
+            )
 
     @contextmanager
     def _explaining_source(self, converts: bool) -> Iterator[None]:

@@ -78,6 +78,7 @@ def _rows_of(items: VarList) -> Tensor | None:
     rows = items.columns[0].stack
     if items.is_full:
         return rows
+    current().require_path("how many items a list has depends on values")
     count = current().size_value(items.count.tensor)
     if count is None:
         return None

@@ -36,12 +36,23 @@ from hybrid.trace.values.varlist import MOST, LostItems
 def staged_for(site: Site, iterable: Any) -> Any:
     """The staged session of a loop over ``iterable``; None when plain Python does."""
     feed = feed_of(iterable)
+    if feed is not None and current().decides(site):
+        return Unrolled(site, iter(_by_path(feed)))
     if feed is None or site.yields:
         stops = site.stops or (_may_raise() and type(iter(iterable)) in _AT_HAND)
         return Unrolled(site, iter(iterable)) if stops and not site.yields else None
     if isinstance(feed, Supplied) and feed.supply.kinds_met and not (site.stops or current().opens):
         feed.vary()
     return StagedFor(site, feed)
+
+
+def _by_path(feed: Any) -> Iterator[Any]:
+    """The items of ``feed``, whose number is a condition of the capture."""
+    length = feed.length
+    if type(length) is Number:
+        length = current().decided_count(length.whole())
+    for index in range(length):
+        yield feed.row(index)
 
 
 def _may_raise() -> bool:

@@ -48,7 +48,7 @@ from hybrid.trace.places.differences import containers_in
 from hybrid.trace.places.frames import BOUNDARIES
 from hybrid.trace.places.place import Key
 from hybrid.trace.regions.requires_grad import Turning
-from hybrid.trace.regions.tracer import Cell, LoggedPlace, Tracer
+from hybrid.trace.regions.tracer import Cell, LoggedPlace, Paths, Tracer
 from hybrid.trace.values.varlist import refuse_written
 
 
@@ -63,7 +63,7 @@ def capture(
     convert: Callable[[Any, bool], Any] | None = None,
     unrolls: bool = False,
     follows: bool = False,
-    sized: bool = False,
+    paths: Paths | None = None,
     numbers: Collection[int] = (),
     opened: Mapping[tuple[int, int], Any] | None = None,
 ) -> Capture:
@@ -72,8 +72,8 @@ def capture(
     The ``numbers`` among the leaves become inputs.  ``opened`` axes (leaf, axis) get a symbol for
     each of the numbers given for them.  ``convert`` makes functions of the author's
     stage their control flow; ``unrolls`` tells to trace loops over Python ranges iteration by
-    iteration, ``follows`` to follow which tensors are one; sizes may depend on values if it is
-    ``sized``.  Whatever happens, function, cells,
+    iteration, ``follows`` to follow which tensors are one; ``paths`` is what is known of
+    sizes that depend on values.  Whatever happens, function, cells,
     attributes and containers are left as they were, but for what may be the work of other threads:
     ``UnsettledPlace`` tells of that.  An exception of the author's carries what was written before
     it (see exceptions.py).
@@ -90,7 +90,8 @@ def capture(
         refuses=None if current().batches else refuse_recurring,
         many=current().many,
     )
-    if sized:
+    tracer.paths = paths or Paths()
+    if tracer.paths.sized:
         tracer.opens = OpenSizes()
     writes = Writes(tracer, guards)
     trace = functools.partial(_captured, writes, function, args, kwargs, leaves, numbers, opened)

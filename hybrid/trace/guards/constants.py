@@ -128,22 +128,27 @@ class ConstantEvaluator:
 
     def of_value(self, tracer: Tracer, value: Value) -> Tensor:
         """Return the value of a node's result or a parameter in the graph of ``tracer``."""
-        needed, nodes = {value}, []
+        known = self.known(tracer)
+        needed, nodes = {value} - known.keys(), []
         for node in reversed(tracer.builder.nodes):
             if not needed.isdisjoint(node.results):
                 if not self.runs(node):
                     raise NotConstant
                 needed.difference_update(node.results)
-                needed.update(node.operands)
+                needed.update([v for v in node.operands if v not in known])
                 nodes.append(node)
         cells = {entry.initial: entry.tensor for entry in tracer.cells.values()}
         if not needed <= cells.keys():  # a loop's index, what a loop carries
             raise NotConstant
-        known = {v: self.of_cell(tracer, cells[v]) for v in needed}
+        known.update({v: self.of_cell(tracer, cells[v]) for v in needed})
         for node in reversed(nodes):
             results = self.run(node, [known[v] for v in node.operands])
             known.update(zip(node.results, results, strict=True))
         return known[value]
+
+    def known(self, _tracer: Tracer) -> dict[Value, Tensor]:
+        """Return the values of the graph that are known already."""
+        return {}
 
     def runs(self, node: Node) -> bool:
         """Whether ``node`` is one that ``run`` takes."""
@@ -181,6 +186,10 @@ class _SampleEvaluator(ConstantEvaluator):
         if tracer.parent is not None:
             raise NotConstant
         return self.of_source(tracer, tensor)
+
+    def known(self, tracer: Tracer) -> dict[Value, Tensor]:
+        """Return the values that earlier sizes have asked for."""
+        return tracer.samples if tracer.parent is None else {}
 
     def runs(self, node: Node) -> bool:
         """Whether ``node`` has no effects."""

@@ -8,6 +8,7 @@ tensors (``.grad``, a module's state) are *places*, and treated alike.
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -22,7 +23,7 @@ from hybrid.core.size_values import SizeArray
 from hybrid.core.sizes import HIGHEST, OpenSizes, Size
 from hybrid.core.timing import phase
 from hybrid.core.tree import flatten
-from hybrid.core.types import DType, TensorType, bool_, dtype_of, tensor_type
+from hybrid.core.types import DType, TensorType, bool_, dtype_of, int64, tensor_type
 from hybrid.eager.execution import (
     array_of,
     as_tensor,
@@ -34,7 +35,7 @@ from hybrid.eager.execution import (
     stored_result,
 )
 from hybrid.eager.tensor import Tensor, make_tensor, refuse_leaked
-from hybrid.errors import CaptureError, Location, author_location
+from hybrid.errors import CaptureError, EagerOnlyError, Location, PathError, author_location
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.record import (
@@ -75,6 +76,21 @@ from hybrid.trace.regions.requires_grad import Turning, refusal
 from hybrid.trace.regions.row_names import same_item
 from hybrid.trace.regions.ties import Ties, ties_of, write_tied
 from hybrid.trace.values.traced_text import Entry, mark
+
+MOST_DECISIONS = 256  # of a capture: which path is taken, how often a loop runs
+
+
+def site_key(site: Any) -> Any:
+    """What tells the construct at ``site`` from others, in each capture."""
+    return site.kind, str(site.location), site.function
+
+
+@dataclass(eq=False, slots=True)
+class Paths:
+    """What captures of a function have found out about sizes that depend on values."""
+
+    sized: bool = False  # whether there are any
+    decided: set[Any] = field(default_factory=set)  # keys of sites, each path captured by itself
 
 
 class NeedsSizes(Exception):
@@ -147,6 +163,9 @@ class Tracer:
     located: Location | None = None  # of nodes that are made of others
     began: int = field(default_factory=latest)  # before all that the capture records
     firsts: dict[Key, Value] = field(default_factory=dict)  # marks of gradients that are the first
+    paths: Paths = field(default_factory=Paths)
+    decisions: int = 0
+    samples: dict[Value, Tensor] = field(default_factory=dict)  # values at the call captured
     size_values: dict[Value, Size] = field(default_factory=dict)  # of scalars that are sizes
     many: int = 1  # rows that each value will have, once vmap has applied the graph to all
     traces = True
@@ -202,20 +221,16 @@ class Tracer:
 
     def sized(self, op: Op, operand: Tensor) -> Tensor:
         """The result of an op whose size depends on values: a new symbol."""
-        if self.parent is not None:
-            raise CaptureError(
-                f"a size depends on values ({operand.type}) inside a branch or loop",
-                at=author_location(),
-                why="Sizes of what branches and loops make are known before they run.",
-                fix="keep the shape: hybrid.where(mask, x, 0), with what changes no sum, product "
-                "or maximum in place of 0; or select behind the loop",
-            )
+        self.require_path(f"a size depends on values ({operand.type})")
         return self._measured(op, operand, 0)[0]
 
     def size_value(self, number: Tensor) -> Size | None:
         """The size that an integer scalar is in each run; None inside branches and loops."""
-        if self.parent is not None or self.general:
+        if self.general:
             return None
+        if self.parent is not None and not self.unrolls:
+            return None  # an index of a loop, perhaps, that is unrolled at the next attempt
+        self.require_path("a size depends on values")
         number = self.traced(number)
         known = self.size_values.get(number.content)
         if known is None:
@@ -223,6 +238,42 @@ class Tracer:
             _, known = self._measured(op, number, -HIGHEST)
             self.size_values[number.content] = known
         return known
+
+    def require_path(self, what: str) -> None:
+        """Raise PathError inside branches and loops."""
+        if self.parent is not None:
+            raise PathError(
+                f"{what} inside a branch or loop",
+                at=author_location(),
+                why="Sizes of what branches and loops make are known before they run.",
+                fix="keep the shape: hybrid.where(mask, x, 0), with what changes no sum, product "
+                "or maximum in place of 0; or select behind the loop",
+            )
+
+    def decides(self, site: Any) -> bool:
+        """Whether each path through the construct at ``site`` is captured by itself."""
+        decided = self.paths.decided
+        return bool(decided) and self.parent is None and site_key(site) in decided
+
+    def decision(self, test: Tensor) -> bool:
+        """The truth of ``test``, a bool scalar, which is a condition from now on."""
+        return bool(self._decided_size(self.apply(get_op("cast"), (test,), {"dtype": int64})) > 0)
+
+    def decided_count(self, count: Tensor) -> int:
+        """What ``count``, an int64 scalar, is, which is a condition from now on."""
+        return operator.index(self._decided_size(count))
+
+    def _decided_size(self, number: Tensor) -> Size:
+        self.decisions += 1
+        if self.decisions > MOST_DECISIONS:
+            raise EagerOnlyError(
+                f"a size changes in a loop of more than {MOST_DECISIONS} iterations",
+                at=author_location(),
+                why="Each of them is planned by itself.",
+            )
+        found = self.size_value(number)
+        assert found is not None
+        return found
 
     def _measured(self, op: Op, operand: Tensor, low: int) -> tuple[Tensor, Size]:
         """The result of an op that gives a new symbol its values, and that."""
