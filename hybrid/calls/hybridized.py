@@ -199,8 +199,9 @@ class Hybridized:
         try:
             return planned.run(*given)
         except OtherSizes:
-            tried = [planned]
+            pass
         with STATE:
+            tried = [planned]
             for other in self._alike(planned, leaves):
                 if other not in tried:
                     tried.append(other)
@@ -211,9 +212,18 @@ class Hybridized:
                     other = self._captured_again(planned, args, kwargs, leaves)
                 with suppress(OtherSizes):
                     return self._counted(other).run(*given)
-        return self.function(*args, **kwargs)
+        raise EagerOnlyError(
+            f"sizes depend on values in more than {MOST} ways",
+            at=planned.capture.graph.nodes[-1].location,
+            why="Each way through the branches and loops in which sizes differ is a plan.",
+        )
 
     def _counted(self, planned: Planned) -> Planned:
+        """``planned``, which is about to run, and is looked at first from now on."""
+        alike = self._plans.get(planned.key, [])
+        if planned in alike:
+            alike.remove(planned)
+            alike.insert(0, planned)
         self._clock = planned.last_used = self._clock + 1
         planned.calls += 1
         return planned

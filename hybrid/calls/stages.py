@@ -24,6 +24,7 @@ from hybrid.core.sizes import OpenSizes
 from hybrid.eager.execution import EAGER, measured
 from hybrid.eager.launch import call_plan
 from hybrid.eager.tensor import Tensor
+from hybrid.errors import EagerOnlyError
 from hybrid.ir import Graph, Node, Value
 from hybrid.ir.bound_graphs import SizeBinding
 from hybrid.ir.graph import open_numbers
@@ -31,6 +32,7 @@ from hybrid.ops.index.value_sizes import VALUE_SIZED
 from hybrid.plan import Plan
 from hybrid.plan.plan import Sizes
 from hybrid.trace.capture.captured_graph import Capture, Plans
+from hybrid.trace.guards.constants import author_call
 
 _MOST = 64  # plans of a stage
 
@@ -52,6 +54,7 @@ class StagedPlan:
         self.input_types = tuple([v.type for v in graph.params])
         self.output_types = tuple([v.type for v in graph.results])
         self.stages = _stages(graph, sizes, fast)
+        _refuse_effects([stage.graph for stage in self.stages[:-1]])
         self.calls_python = any([node.op.name == "py_call" for node in graph.walk()])
 
     @property
@@ -155,6 +158,18 @@ def _stages(graph: Graph, sizes: OpenSizes, fast: bool) -> list[_Stage]:
     return found[::-1]
 
 
+def _refuse_effects(graphs: Sequence[Graph]) -> None:
+    """Raise where a run that is given up would have called functions of the author's."""
+    calls = [author_call(node) for graph in graphs for node in graph.nodes]
+    for at in [at for at in calls if at is not None]:
+        raise EagerOnlyError(
+            "a size depends on values behind a call of Python code",
+            at=at,
+            why="Where such a size is another one than the graph is made for, it runs again from "
+            "its beginning, and would call that code twice.",
+        )
+
+
 class StagedCapture:
     """A capture in which sizes depend on values: its stages, and its way back at given sizes."""
 
@@ -199,6 +214,10 @@ class StagedPlanned(Planned):
     @property
     def nbytes(self) -> int:
         return 0  # its plans are those of the capture
+
+    @property
+    def replays(self) -> bool:
+        return False  # sizes of many rows at once differ from row to row
 
     def _plans(self) -> Plans:
         return _At(self.stages.plan, self.known), (), None  # type: ignore[return-value]

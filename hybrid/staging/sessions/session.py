@@ -63,7 +63,7 @@ class Session:
         try:
             return self.staged.again(found)
         except PathError as error:
-            tell_site(error, self.site, getattr(self.staged, "parent", None))
+            tell_site(error, self.site, getattr(self.staged, "tracer", None))
             raise
 
     def __enter__(self) -> None:

@@ -14,14 +14,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass
+from hybrid.core.exceptions import Leaving
 from hybrid.core.sizes import OpenSizes
 from hybrid.eager.execution import EAGER, array_of, measured
 from hybrid.eager.tensor import Tensor, make_tensor
-from hybrid.errors import CaptureError, Location, author_location
+from hybrid.errors import CaptureError, HybridError, Location, author_location
 from hybrid.ir import Node, Value
 from hybrid.ir.bound_graphs import SizeBinding
 from hybrid.ir.record import Leaf
 from hybrid.memory import native
+from hybrid.number.staging import OwnCall
+from hybrid.ops.flow.control import py_call
 from hybrid.ops.index.value_sizes import VALUE_SIZED
 from hybrid.trace.places.address import Address, ArgumentLeaf
 
@@ -192,15 +195,29 @@ class _SampleEvaluator(ConstantEvaluator):
         return tracer.samples if tracer.parent is None else {}
 
     def runs(self, node: Node) -> bool:
-        """Whether ``node`` has no effects."""
-        return node.pure
+        """Whether ``node`` calls no code of the author's."""
+        return author_call(node) is None
 
     def run(self, node: Node, operands: Sequence[Tensor]) -> Sequence[Tensor]:
         """Return the results of ``node`` at the sizes of the call."""
         if node.op.name in VALUE_SIZED:
             return measured(node.op, operands[0])[:1]
         attrs = tuple([(name, self.binding.attribute(value)) for name, value in node.attrs])
-        return EAGER.run(node.op, operands, attrs, tuple(map(self.binding.graph, node.regions)))
+        regions = tuple(map(self.binding.graph, node.regions))
+        try:
+            return EAGER.run(node.op, operands, attrs, regions)
+        except HybridError:  # which the run will meet as well
+            raise NotConstant from None
+
+
+def author_call(node: Node) -> Location | None:
+    """Return where ``node``, or one in its regions, calls code of the author's; None: nowhere."""
+    if node.op is py_call:
+        function = node.attributes["function"]
+        function = function.function if type(function) is Leaving else function
+        return None if isinstance(function, OwnCall) else node.location
+    found = [author_call(inner) for region in node.regions for inner in region.nodes]
+    return next((at for at in found if at is not None), None)
 
 
 def value_here(tracer: Tracer, tensor: Tensor) -> Tensor | None:
