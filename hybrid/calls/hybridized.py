@@ -27,11 +27,14 @@ from hybrid.eager.streams import submit
 from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import STATE, as_before
 from hybrid.errors import (
+    OF_CAPTURE,
     ArgumentError,
     ArgumentTypeError,
     CaptureError,
     EagerOnlyError,
+    HybridError,
     TracedBoolError,
+    UncapturedCallError,
     author_frame,
     author_location,
 )
@@ -119,6 +122,8 @@ class Hybridized:
             except (AttributeError, TypeError):  # some argument is not a tensor
                 pass
             if planned is not None:
+                if planned.is_staged:
+                    return self._general(args, kwargs, planned)
                 if not planned.shares:
                     self._clock = planned.last_used = self._clock + 1
                     planned.calls += 1
@@ -130,16 +135,23 @@ class Hybridized:
                         return planned.run(args)
         return self._general(args, kwargs)
 
-    def _general(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """A call of any arguments: find the plan by the whole key, or capture."""
-        leaves, key = self._leaves(args, kwargs)
+    def _general(
+        self, args: Sequence[Any], kwargs: dict[str, Any], planned: Planned | None = None
+    ) -> Any:
+        """A call of any arguments: find the plan by the whole key, or capture.
+
+        ``planned`` is the one that serves it, where that is known.
+        """
+        leaves, key = (args, planned.key) if planned else self._leaves(args, kwargs)
         if self._eager and family_key(key, leaves) in self._eager:
             return self.function(*args, **kwargs)
         try:
-            planned = self._find(key, leaves)
+            planned = planned or self._find(key, leaves)
             if planned is None or planned.shares:
                 return self._locked(args, kwargs, leaves, key)
             return self._run(planned, args, kwargs, leaves)
+        except UncapturedCallError:
+            pass
         except EagerOnlyError as error:
             if len(self._eager) >= 4 * self.options["max_plans"]:
                 self._eager.clear()
@@ -176,8 +188,6 @@ class Hybridized:
         turned = planned.capture.turned
         if turned:
             turn(turned, leaves)
-        if planned.is_staged:
-            strict = False
         if strict and not turned and not kwargs and len(leaves) == len(args) and plain(args):
             self._quick[is_recording()][tuple([t.type for t in args])] = planned
         self._clock = planned.last_used = self._clock + 1
@@ -199,7 +209,9 @@ class Hybridized:
         try:
             return planned.run(*given)
         except OtherSizes:
-            pass
+            for quick in self._quick:
+                for types_ in [types_ for types_, found in quick.items() if found is planned]:
+                    del quick[types_]
         with STATE:
             tried = [planned]
             for other in self._alike(planned, leaves):
@@ -445,9 +457,15 @@ class Hybridized:
             return members(own, traced)
 
         with STATE:
-            return recaptured(
-                self.function, leaves, is_configured, once, inputs.places, self._paths
-            )
+            try:
+                return recaptured(
+                    self.function, leaves, is_configured, once, inputs.places, self._paths
+                )
+            except HybridError as error:
+                if not self._paths.sized or isinstance(error, OF_CAPTURE):
+                    raise
+                # Eagerly it says the sizes that there are, not what stands for them.
+                raise UncapturedCallError(str(error)) from error
 
     @contextmanager
     def _explaining_source(self, converts: bool) -> Iterator[None]:

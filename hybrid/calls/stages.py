@@ -161,10 +161,10 @@ def _stages(graph: Graph, sizes: OpenSizes, fast: bool) -> list[_Stage]:
 def _refuse_effects(graphs: Sequence[Graph]) -> None:
     """Raise where a run that is given up would have called functions of the author's."""
     calls = [author_call(node) for graph in graphs for node in graph.nodes]
-    for at in [at for at in calls if at is not None]:
+    for call in [call for call in calls if call is not None]:
         raise EagerOnlyError(
             "a size depends on values behind a call of Python code",
-            at=at,
+            at=call.location,
             why="Where such a size is another one than the graph is made for, it runs again from "
             "its beginning, and would call that code twice.",
         )

@@ -16,6 +16,7 @@ import numpy as np
 from hybrid.core.dataclass import dataclass
 from hybrid.core.exceptions import Leaving
 from hybrid.core.sizes import OpenSizes
+from hybrid.eager.batched_value import Lane
 from hybrid.eager.execution import EAGER, array_of, measured
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import CaptureError, HybridError, Location, author_location
@@ -180,7 +181,7 @@ class _SampleEvaluator(ConstantEvaluator):
 
     def of_source(self, tracer: Tracer, tensor: Tensor) -> Tensor:
         """Return ``tensor`` with the sizes of the call."""
-        if tensor.content is None or type(tensor.content) is Value:
+        if tensor.content is None or isinstance(tensor.content, (Value, Lane)):
             raise NotConstant
         return make_tensor(self.binding.type(tensor.type), tensor.content)
 
@@ -210,14 +211,14 @@ class _SampleEvaluator(ConstantEvaluator):
             raise NotConstant from None
 
 
-def author_call(node: Node) -> Location | None:
-    """Return where ``node``, or one in its regions, calls code of the author's; None: nowhere."""
+def author_call(node: Node) -> Node | None:
+    """Return ``node``, or one in its regions, that calls code of the author's, if there is one."""
     if node.op is py_call:
         function = node.attributes["function"]
         function = function.function if type(function) is Leaving else function
-        return None if isinstance(function, OwnCall) else node.location
+        return None if isinstance(function, OwnCall) else node
     found = [author_call(inner) for region in node.regions for inner in region.nodes]
-    return next((at for at in found if at is not None), None)
+    return next((inner for inner in found if inner is not None), None)
 
 
 def value_here(tracer: Tracer, tensor: Tensor) -> Tensor | None:

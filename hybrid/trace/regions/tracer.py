@@ -35,7 +35,14 @@ from hybrid.eager.execution import (
     stored_result,
 )
 from hybrid.eager.tensor import Tensor, make_tensor, refuse_leaked
-from hybrid.errors import CaptureError, EagerOnlyError, Location, PathError, author_location
+from hybrid.errors import (
+    CaptureError,
+    EagerOnlyError,
+    Location,
+    PathError,
+    UncapturedCallError,
+    author_location,
+)
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.record import (
@@ -281,9 +288,15 @@ class Tracer:
             raise NeedsSizes
         found = value_here(self, operand)
         value = 0 if found is None else measured(op, found)[1]
+        if not low <= value <= HIGHEST:
+            raise UncapturedCallError(
+                f"a size depends on values, and is {value}",
+                at=author_location(),
+                why=f"In a graph none exceeds {HIGHEST}.",
+            )
         taken = {symbol.name for symbol in self.opens.symbols}
         name = next(f"k{i or ''}" for i in itertools.count() if f"k{i or ''}" not in taken)
-        size = self.opens.symbol(name, min(max(value, low), HIGHEST), low)
+        size = self.opens.symbol(name, value, low)
         return self.apply(op, (operand,), {"size": size}), size
 
     def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
