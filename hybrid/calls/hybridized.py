@@ -739,6 +739,9 @@ def hybridize(function: Any = None, /, **options: Any) -> Any:
     included, is that of each size.  What takes it for a plain number (``str(n)``, ``[0] * n``, a
     NumPy function) fixes the axis, and the function is captured for each size again.
 
+    Sizes may depend on values (``x[mask]``, ``x[:n]`` of a traced n): the function then runs in
+    stages, each with plans for the sizes that the one before it has found.
+
     What a function computes of tensors from outside alone, which it does not write, is computed
     again only when they have been written.
     """

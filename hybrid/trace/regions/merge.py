@@ -437,7 +437,7 @@ def weak_tensor(value: Any, dtype: DType) -> Tensor:
 def common_type(a: Any, b: Any) -> TensorType | None:
     """The tensor type that both values can take; None when their shapes differ."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
-        if a.type.shape != b.type.shape:
+        if not is_same(a.type.shape, b.type.shape):
             return None
         return a.type if a.type is b.type else a.type.with_dtype(promote(a.dtype, b.dtype))
     tensor, number = (a, b) if isinstance(a, Tensor) else (b, a)
