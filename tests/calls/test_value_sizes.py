@@ -9,7 +9,13 @@ import pytest
 
 import hybrid as hy
 from hybrid.calls import stages
-from hybrid.errors import ArgumentError, BatchedValueError, OutOfRangeError, ShapeError
+from hybrid.errors import (
+    ArgumentError,
+    BatchedValueError,
+    CaptureError,
+    OutOfRangeError,
+    ShapeError,
+)
 from hybrid.ir import parse
 from tests.calls.value_sizes import PROGRAMS, floats
 from tests.staging.harness import describe
@@ -293,6 +299,18 @@ def test_sizes_that_do_not_fit_at_run_time() -> None:
             called(x, hy.asarray([1.0, 2.0, 3.0]))
     assert function(x, hy.asarray([1.0, -2.0, -3.0])).tolist() == [2, 3]  # of one element
     assert function(y, x).tolist() == [4, 6]
+
+
+def test_rows_for_a_mask_without_axes() -> None:
+    def write(x, mask):
+        x = x + 0
+        x[mask] = hy.zeros((2, 3))
+        return x
+
+    with pytest.raises(CaptureError, match=r"a traced mask \(bool\[\]\) selects all of a tensor"):
+        hy.hybridize(write)(hy.ones(3), hy.asarray(True))
+    chosen = hy.hybridize(lambda x, mask: hy.where(mask, hy.zeros(3), x))
+    assert chosen(hy.ones(3), hy.asarray(True)).tolist() == [0, 0, 0]
 
 
 def test_rows_of_vmap_have_sizes_of_their_own() -> None:

@@ -13,12 +13,13 @@ what follows is planned for that value (``hybrid/calls/stages.py``).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from hybrid.core.types import TensorType, bool_, int64, tensor_type
-from hybrid.errors import ArgumentError, DTypeError, OutOfRangeError, ShapeError
+from hybrid.errors import ArgumentError, DTypeError, OutOfMemoryError, OutOfRangeError, ShapeError
 from hybrid.ir import interpreter, op
 
 LARGEST = 1 << 40  # indices: more than any memory holds
@@ -32,7 +33,7 @@ def true_indices(mask: TensorType, *, size: int) -> TensorType:
     return tensor_type(int64, (size,))
 
 
-@op(differentiable=False, hosted=True)
+@op(differentiable=False, hosted=True, raises=True)
 def index_range(count: TensorType, *, size: int) -> TensorType:
     """0, 1, ... for as many as ``count`` [] says: int64 [size]."""
     if count.dtype is not int64 or count.rank:
@@ -40,7 +41,7 @@ def index_range(count: TensorType, *, size: int) -> TensorType:
     return tensor_type(int64, (size,))
 
 
-@op(differentiable=False, hosted=True)
+@op(differentiable=False, hosted=True, raises=True)
 def repeat_indices(counts: TensorType, *, size: int) -> TensorType:
     """Each number from 0 on as often in a row as its place in ``counts`` [n] says: int64 [size]."""
     if not counts.dtype.is_integer or counts.rank != 1:
@@ -68,8 +69,7 @@ def true_indices_reference(mask, size):
 
 @index_range.reference
 def index_range_reference(count, size):
-    _require_memory(int(count))
-    return np.arange(max(int(count), 0), dtype=np.int64)
+    return _made(int(count), lambda: np.arange(max(int(count), 0), dtype=np.int64))
 
 
 @repeat_indices.reference
@@ -77,17 +77,50 @@ def repeat_indices_reference(counts, size):
     least = int(counts.min(initial=0))
     if least < 0:
         raise ArgumentError(f"repeat got the count {least}", fix="give counts of 0 or more")
-    _require_memory(sum(counts.tolist()))
-    return np.repeat(np.arange(len(counts), dtype=np.int64), counts)
+    each = np.arange(len(counts), dtype=np.int64)
+    return _made(sum(counts.tolist()), lambda: np.repeat(each, counts.astype(np.int64)))
 
 
-def _require_memory(count: int) -> None:
+@true_indices.samples
+def true_indices_samples(draw):
+    for size in (0, 1, 7, 40):
+        mask = draw("bool", size)
+        yield (mask,), {"size": int(mask.sum())}
+
+
+@repeat_indices.samples
+def repeat_indices_samples(draw):
+    for dtype in draw.integers:
+        for size in (0, 1, 7):
+            counts = draw(dtype, size, low=0, high=4)
+            yield (counts,), {"size": int(counts.sum())}
+
+
+@index_range.samples
+def index_range_samples(draw):
+    for count in (-2, 0, 5):
+        yield (np.asarray(count),), {"size": max(count, 0)}
+
+
+@size_value.samples
+def size_value_samples(draw):
+    for dtype in draw.integers:
+        number = draw(dtype, low=0, high=9)
+        yield (number,), {"size": int(number)}
+
+
+def _made(count: int, make: Callable[[], np.ndarray]) -> np.ndarray:
+    """The ``count`` indices that ``make`` gives, if there is memory for them."""
     if count > LARGEST:
         raise OutOfRangeError(
             f"a tensor of {count} elements is asked for",
             why=f"None has more than {LARGEST}.",
             fix="look at what the number is computed from",
         )
+    try:
+        return make()
+    except MemoryError:
+        raise OutOfMemoryError(f"there is no memory for a tensor of {count} elements") from None
 
 
 VALUE_SIZED = {m.name: m for m in (true_indices, index_range, repeat_indices, size_value)}
