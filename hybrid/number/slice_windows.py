@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from hybrid import ops
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import CaptureError, author_location
+from hybrid.errors import CaptureError, PathError, author_location
 from hybrid.ir import Node, Value
 from hybrid.ir.interpreter import current
 from hybrid.number.staging import check
@@ -97,13 +97,14 @@ def _same(a: Value, b: Value, maker: Maker) -> bool:
 
 def _refuse_length() -> None:
     """Raise where sizes do not depend on values."""
-    if current().parent is None and not current().general:
+    tracer: Any = current()
+    if tracer.parent is None and not tracer.general:
         return
-    raise CaptureError(
+    error = CaptureError if tracer.general else PathError
+    raise error(
         "a slice of a tensor has a length that only the run knows",
         at=author_location(),
-        why="Shapes in a graph are fixed. A slice may begin anywhere if it ends a fixed number of "
-        "elements later.",
+        why="A slice may begin anywhere if it ends a fixed number of elements later.",
         fix="write x[i:i + 3], or keep the whole tensor and choose: "
         "hybrid.where(hybrid.arange(len(x)) < n, x, 0)",
     )

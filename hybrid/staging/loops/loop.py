@@ -400,7 +400,8 @@ class StagedLoop(Staged):
             carry.unchanged = False
             return carry
         called = spoken(label)
-        raise CaptureError(
+        error = PathError if is_reshaped(before, final) else CaptureError
+        raise error(
             f"{called} is {describe(before)} before this loop, and {describe(final)} after an "
             "iteration",
             at=self.site.location,

@@ -156,7 +156,7 @@ class ConstantEvaluator:
 
     def runs(self, node: Node) -> bool:
         """Whether ``node`` is one that ``run`` takes."""
-        return node.pure and not node.regions
+        return node.pure and not node.regions and not node.is_open
 
     def run(self, node: Node, operands: Sequence[Tensor]) -> Sequence[Tensor]:
         """Return the results of ``node``."""
