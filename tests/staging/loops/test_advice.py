@@ -314,8 +314,8 @@ def gone_over_as_a_list(x):
 ROWS = [
     Row(another_structure_each_time, "give y its final type, shape and structure before the loop",
         (one_structure_all_the_time,)),
-    Row(another_structure_in_an_iteration, "give last the same type, shape and structure before the "
-        "loop", (of_the_same_structure_before,)),
+    Row(another_structure_in_an_iteration, "give last the same type, shape and structure before "
+        "the loop", (of_the_same_structure_before,)),
     Row(two_names_of_one_list, "let only one name hold the list, or bind the name to a copy in "
         "each iteration", (one_name, a_copy_in_each_iteration)),
     Row(another_kind_of_object, "set the attributes of one P in place, or give them their final "
