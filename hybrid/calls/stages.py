@@ -32,7 +32,7 @@ from hybrid.ops.index.value_sizes import VALUE_SIZED
 from hybrid.plan import Plan
 from hybrid.plan.plan import Sizes
 from hybrid.trace.capture.captured_graph import Capture, Plans
-from hybrid.trace.guards.constants import author_call
+from hybrid.trace.guards.constants import lasting_call
 
 _MOST = 64  # plans of a stage
 
@@ -160,7 +160,7 @@ def _stages(graph: Graph, sizes: OpenSizes, fast: bool) -> list[_Stage]:
 
 def _refuse_effects(graphs: Sequence[Graph]) -> None:
     """Raise where a run that is given up would have called functions of the author's."""
-    calls = [author_call(node) for graph in graphs for node in graph.nodes]
+    calls = [lasting_call(node) for graph in graphs for node in graph.nodes]
     for call in [call for call in calls if call is not None]:
         raise EagerOnlyError(
             "a size depends on values behind a call of Python code",

@@ -9,6 +9,7 @@ import pytest
 
 import hybrid as hy
 from hybrid.calls import stages
+from hybrid.data import DataLoader, TensorDataset
 from hybrid.errors import (
     ArgumentError,
     BatchedValueError,
@@ -240,6 +241,41 @@ def test_code_that_is_called_ahead_of_a_size_runs_once() -> None:
             x = hy.asarray(values)
             assert describe(hybridized(x)) == describe(function(x))
     assert seen == [[1, 2]] * 2 + [[-1, -2]] * 2 + [[3, -1]] * 2
+
+
+def test_what_is_printed_ahead_of_a_size_is_printed_once(capsys) -> None:
+    def function(x):
+        print("sum", x.sum().item())
+        y = x[x > 0]
+        return y.sum() if len(y) else y
+
+    hybridized = hy.hybridize(function)
+    with pytest.warns(UserWarning, match="a size depends on values behind a call of Python code"):
+        for values in ([1.0, 2.0], [-1.0, -2.0]):
+            hybridized(hy.asarray(values))
+    assert capsys.readouterr().out == "sum 3.0\nsum -3.0\n"
+
+
+def test_a_loop_over_a_loader_takes_each_batch_once() -> None:
+    x = floats(np.random.default_rng(7), 20, 4)
+
+    def epochs(wrap):
+        loader = DataLoader(TensorDataset(x, x[:, 0]), 5, shuffle=True, generator=0)
+
+        def epoch():
+            total = hy.zeros(())
+            for rows, marks in loader:
+                chosen = rows[marks > 0]
+                if len(chosen) > 1:
+                    total = total * 0.5 + chosen.sum()
+            return total
+
+        called = wrap(epoch)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # it runs eagerly, and says so
+            return [called().item() for _ in range(3)]
+
+    assert epochs(hy.hybridize) == epochs(lambda f: f)
 
 
 def test_raised_by_what_was_selected() -> None:

@@ -196,8 +196,8 @@ class _SampleEvaluator(ConstantEvaluator):
         return tracer.samples if tracer.parent is None else {}
 
     def runs(self, node: Node) -> bool:
-        """Whether ``node`` calls no code of the author's."""
-        return author_call(node) is None
+        """Whether ``node`` leaves no traces."""
+        return lasting_call(node) is None
 
     def run(self, node: Node, operands: Sequence[Tensor]) -> Sequence[Tensor]:
         """Return the results of ``node`` at the sizes of the call."""
@@ -211,13 +211,13 @@ class _SampleEvaluator(ConstantEvaluator):
             raise NotConstant from None
 
 
-def author_call(node: Node) -> Node | None:
-    """Return ``node``, or one in its regions, that calls code of the author's, if there is one."""
+def lasting_call(node: Node) -> Node | None:
+    """Return ``node``, or one in it, whose call of Python leaves traces, if there is one."""
     if node.op is py_call:
         function = node.attributes["function"]
         function = function.function if type(function) is Leaving else function
-        return None if isinstance(function, OwnCall) else node
-    found = [author_call(inner) for region in node.regions for inner in region.nodes]
+        return None if isinstance(function, OwnCall) and function.repeats else node
+    found = [lasting_call(inner) for region in node.regions for inner in region.nodes]
     return next((inner for inner in found if inner is not None), None)
 
 
