@@ -166,6 +166,19 @@ class EagerOnlyError(CaptureError):
     """Only op by op does a function give the bits that it gives eagerly."""
 
 
+class UncapturedCallError(EagerOnlyError):
+    """One call alone is to run eagerly: it raises, or has sizes that no plan is made for."""
+
+
+class PathError(CaptureError):
+    """A size differs between paths, or depends on values in one: each path is captured by itself.
+
+    ``site`` is the outermost construct whose paths these are.
+    """
+
+    site: object = None
+
+
 class LeakedValueError(CaptureError):
     """A traced value was used after its capture had ended."""
 

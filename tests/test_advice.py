@@ -48,6 +48,9 @@ ELSEWHERE = {
     "return it from the function that made it": "what leads there has been refused before",
     "pass it as an argument": "what leads there has been refused before",
     "return the value and store it outside": "where the capture is made blind for a test",
+    "or select behind the loop": "what leads there is captured path by path",
+    "or keep the whole tensor and choose": "numbers that are inputs are constants then",
+    "write x = hybrid.where(mask, value, x)": "tests/calls/test_value_sizes.py",
     "or do not declare the axis": "tests/calls/test_dynamic_axes.py",
 }
 

@@ -106,10 +106,8 @@ class Planned:
         self.capture, self.opened = capture, opened
         self.guards = capture.guards
         self.fast = fast  # whether passes may change bits
-        known = capture.plans
-        if opened is None:
-            known = _known(capture, fixed_sources(capture), fast)
-        self.plan, cells, first = known
+        self.plan, cells, first = self._plans()
+        self.is_staged = False  # whether sizes may turn out to be others than it is made for
         self.calls = self.last_used = self.made = 0
         self.key = key  # of the call that it was made for
         self.why = ""  # it was made
@@ -122,7 +120,7 @@ class Planned:
         self.written_arguments = capture.written_arguments
         self.keep = [leaf for leaf in keep if not isinstance(leaf, Tensor)]  # ids in the key
         if capture.gradient is not None:
-            self.vjp_op = _CallOp(self)
+            self.vjp_op = CallOp(self)
         self.shares = bool(capture.writes or capture.place_writes or capture.place_reads) or any(
             source.address is not None for source in capture.sources
         )
@@ -132,8 +130,19 @@ class Planned:
             if first is not None:
                 kept = self._kept if opened is None else opened.kept
                 self.precomputed = kept(first, cells)
-            self.run = bind(capture, self.plan, record, USED, self.precomputed, self._whole())
+            self.run = self._bound(record)
             self.holds = capture.guards.compiled(capture) if opened is None else opened.holds
+
+    def _plans(self) -> Plans:
+        """The plan, and what it leaves to be computed ahead."""
+        known = self.capture.plans
+        if self.opened is None:
+            known = _known(self.capture, fixed_sources(self.capture), self.fast)
+        return known
+
+    def _bound(self, record: Callable[..., None] | None) -> Callable[..., Any]:
+        """The function of the leaves of a call that runs the plan."""
+        return bind(self.capture, self.plan, record, USED, self.precomputed, self._whole())
 
     def _kept(self, plan: Plan, cells: Sequence[int]) -> PrecomputedResults:
         own = weakref.ref(self)  # what keeps results does not keep what it belongs to
@@ -183,41 +192,56 @@ class Planned:
     def _record(
         self, tensors: list[Tensor], datas: list[Any], results: list[Tensor], buffers: list[Any]
     ) -> None:
-        gradient = self.capture.gradient
-        saved = [(t.type, data, t.record) for t, data in zip(tensors, datas, strict=True)]
-        types = self.plan.output_types
-        for kind, index in gradient.backward.residuals:
-            if kind == "output":
-                saved.append((types[index], buffers[index], None))
-            else:
-                saved.append((tensors[index].type, datas[index], None))
-        outputs = [results[i] for i in gradient.outputs]
-        record = Record(
-            self.vjp_op,
-            {"regions": ()},
-            tuple(tensors[i].record for i in gradient.inputs),
-            tuple(saved),
-            tuple(t.type for t in outputs),
+        """Attach the history of a call to its results."""
+        record_gradient(
+            self.capture, self.vjp_op, self.plan.output_types, tensors, datas, results, buffers
         )
-        if len(outputs) == 1:
-            outputs[0].record = record
+
+
+def record_gradient(
+    capture: Capture,
+    op: Any,
+    types: Sequence[TensorType],
+    tensors: Sequence[Tensor],
+    datas: Sequence[Any],
+    results: Sequence[Tensor],
+    buffers: Sequence[Any],
+) -> None:
+    """Attach the history of a run to its results: ``types`` are those of all outputs."""
+    gradient = capture.gradient
+    saved = [(t.type, data, t.record) for t, data in zip(tensors, datas, strict=True)]
+    for kind, index in gradient.backward.residuals:
+        if kind == "output":
+            saved.append((types[index], buffers[index], None))
         else:
-            for index, t in enumerate(outputs):
-                t.record = Output(record, index)
-        known: set[int] = set()
-        for at, there in enumerate(gradient.presence_flags):
-            if there >= 0 and not holds(buffers[there]):
-                outputs[at].record = None
-                known.add(at)
-        for same in gradient.history_aliases:
-            there = same.flag < 0 or holds(buffers[same.flag])
-            if there and same.output not in known:
-                known.add(same.output)
-                other = tensors if same.of == "source" else outputs
-                outputs[same.output].record = other[same.index].record
+            saved.append((tensors[index].type, datas[index], None))
+    outputs = [results[i] for i in gradient.outputs]
+    record = Record(
+        op,
+        {"regions": ()},
+        tuple(tensors[i].record for i in gradient.inputs),
+        tuple(saved),
+        tuple(t.type for t in outputs),
+    )
+    if len(outputs) == 1:
+        outputs[0].record = record
+    else:
+        for index, t in enumerate(outputs):
+            t.record = Output(record, index)
+    known: set[int] = set()
+    for at, there in enumerate(gradient.presence_flags):
+        if there >= 0 and not holds(buffers[there]):
+            outputs[at].record = None
+            known.add(at)
+    for same in gradient.history_aliases:
+        there = same.flag < 0 or holds(buffers[same.flag])
+        if there and same.output not in known:
+            known.add(same.output)
+            other = tensors if same.of == "source" else outputs
+            outputs[same.output].record = other[same.index].record
 
 
-class _CallOp:
+class CallOp:
     """Stands as the op of a call's record: its vjp is the planned backward graph.
 
     Like that of control flow it is told what the inputs have got so far, for one that the call uses

@@ -8,26 +8,33 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from hybrid.calls.dynamic_axes import Axis, Declared, Table, declared_axes, require_table
 from hybrid.calls.executable import PlanInfo, Planned
 from hybrid.calls.families import NONE, Family, NumberInputs, Trace, covers, family_key
-from hybrid.calls.open_families import AtSizes, Opened, OpenFamily, open_family_key
+from hybrid.calls.open_families import MOST, AtSizes, Opened, OpenFamily, open_family_key
+from hybrid.calls.open_plans import BoundCaptures
 from hybrid.calls.recapture_reasons import Call, about_numbers, described, why_new
+from hybrid.calls.stages import OtherSizes, StagedCapture, StagedPlanned
 from hybrid.config import is_configured, plan_cache
 from hybrid.core.exceptions import taken
 from hybrid.core.timing import phase
 from hybrid.core.tree import flatten
+from hybrid.eager.launch import fill
 from hybrid.eager.streams import submit
+from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import STATE, as_before
 from hybrid.errors import (
+    OF_CAPTURE,
     ArgumentError,
     ArgumentTypeError,
     CaptureError,
     EagerOnlyError,
+    HybridError,
     TracedBoolError,
+    UncapturedCallError,
     author_frame,
     author_location,
 )
@@ -38,7 +45,7 @@ from hybrid.ops.support.operand_checks import require_choice
 from hybrid.trace.capture.capture import capture
 from hybrid.trace.capture.captured_graph import Capture
 from hybrid.trace.capture.first_gradients import adding
-from hybrid.trace.capture.recapture import Attempt, recaptured, uncollected
+from hybrid.trace.capture.recapture import Attempt, Paths, recaptured, uncollected
 from hybrid.trace.capture.side_effects import refuse_lost, refuse_shared
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.needs_conversion import is_straight
@@ -95,6 +102,7 @@ class Hybridized:
         self._clock = 0
         self._dropped: dict[Hashable, None] = {}  # keys of plans that had to go
         self._warned: set[str] = set()
+        self._paths = Paths()  # what captures have found out about sizes that depend on values
         self._eager: set[Hashable] = set()  # families of calls that no plan gives the bits of
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -114,6 +122,8 @@ class Hybridized:
             except (AttributeError, TypeError):  # some argument is not a tensor
                 pass
             if planned is not None:
+                if planned.is_staged:
+                    return self._general(args, kwargs, planned)
                 if not planned.shares:
                     self._clock = planned.last_used = self._clock + 1
                     planned.calls += 1
@@ -125,16 +135,23 @@ class Hybridized:
                         return planned.run(args)
         return self._general(args, kwargs)
 
-    def _general(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """A call of any arguments: find the plan by the whole key, or capture."""
-        leaves, key = self._leaves(args, kwargs)
+    def _general(
+        self, args: Sequence[Any], kwargs: dict[str, Any], planned: Planned | None = None
+    ) -> Any:
+        """A call of any arguments: find the plan by the whole key, or capture.
+
+        ``planned`` is the one that serves it, where that is known.
+        """
+        leaves, key = (args, planned.key) if planned else self._leaves(args, kwargs)
         if self._eager and family_key(key, leaves) in self._eager:
             return self.function(*args, **kwargs)
         try:
-            planned = self._find(key, leaves)
+            planned = planned or self._find(key, leaves)
             if planned is None or planned.shares:
                 return self._locked(args, kwargs, leaves, key)
             return self._run(planned, args, kwargs, leaves)
+        except UncapturedCallError:
+            pass
         except EagerOnlyError as error:
             if len(self._eager) >= 4 * self.options["max_plans"]:
                 self._eager.clear()
@@ -178,7 +195,88 @@ class Hybridized:
         if batches:  # many rows at once: not what the plan is made for, but its graph
             return planned.replayed(leaves) if planned.replays else self.function(*args, **kwargs)
         given = (leaves, (args, kwargs)) if planned.capture.given else (leaves,)
+        if planned.is_staged:
+            return self._staged(planned, args, kwargs, leaves, given)
         return (planned.queued if ACTIVE and current().queues else planned.run)(*given)
+
+    def _staged(
+        self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any],
+        given: tuple[Any, ...],
+    ) -> Any:  # fmt: skip
+        """The call by stages; where sizes turn out to be others, by those made for these."""
+        if ACTIVE and current().queues:
+            fill([leaf for leaf in leaves if isinstance(leaf, Tensor)])
+        try:
+            return planned.run(*given)
+        except OtherSizes:
+            for quick in self._quick:
+                for types_ in [types_ for types_, found in quick.items() if found is planned]:
+                    del quick[types_]
+        with STATE:
+            tried = [planned]
+            for other in self._alike(planned, leaves):
+                if other not in tried:
+                    tried.append(other)
+                    with suppress(OtherSizes):
+                        return self._counted(other).run(*given)
+            if len(tried) < MOST:
+                with uncollected(), phase(f"capture {self._name()}"):
+                    other = self._captured_again(planned, args, kwargs, leaves)
+                with suppress(OtherSizes):
+                    return self._counted(other).run(*given)
+        raise EagerOnlyError(
+            f"sizes depend on values in more than {MOST} ways",
+            at=planned.capture.graph.nodes[-1].location,
+            why="Each way through the branches and loops in which sizes differ is a plan.",
+        )
+
+    def _counted(self, planned: Planned) -> Planned:
+        """``planned``, which is about to run, and is looked at first from now on."""
+        alike = self._plans.get(planned.key, [])
+        if planned in alike:
+            alike.remove(planned)
+            alike.insert(0, planned)
+        self._clock = planned.last_used = self._clock + 1
+        planned.calls += 1
+        return planned
+
+    def _alike(self, planned: Planned, leaves: Sequence[Any]) -> Iterator[Planned]:
+        """Further plans in stages that serve a call, and the sizes of its arguments."""
+        for other in list(self._plans.get(planned.key, ())):
+            if other.is_staged and other.serves(leaves):
+                yield other
+        family = self._open_families.get(open_family_key(planned.key, leaves))
+        for made in () if family is None or planned.opened is None else list(family.captures):
+            values = made.values(leaves)
+            if values is not None and not any(one.known == values for one in made.planned):
+                yield self._kept(made.at(values, leaves, planned.key), leaves)
+
+    def _captured_again(
+        self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any]
+    ) -> Planned:
+        """A plan in stages for sizes for which those that there are do not hold."""
+        why = "sizes that depend on values meet other conditions"
+        if planned.opened is not None:
+            family = self._open_families[open_family_key(planned.key, leaves)]
+            trace = functools.partial(self._trace, args, kwargs, leaves, NONE)
+            found = family.opening(leaves, trace, self.options["optimize"] == "fast")
+            if found is not None:
+                found[0].why = why
+                return self._kept(found[0].at(found[1], leaves, planned.key), leaves)
+        inputs = NumberInputs(planned.numbers, planned.places)
+        made = self._trace(args, kwargs, leaves, inputs)
+        found = self._staged_of(made, leaves, planned.key, inputs)
+        found.why = why
+        self._families.setdefault(family_key(planned.key, leaves), Family()).plans.append(found)
+        return self._kept(found, leaves)
+
+    def _staged_of(
+        self, capture: Capture, leaves: Sequence[Any], key: Hashable, inputs: NumberInputs
+    ) -> Planned:
+        """The executable of a capture in which sizes depend on values."""
+        fast = self.options["optimize"] == "fast"
+        stages = StagedCapture(capture, BoundCaptures(capture, capture.value_sizes, fast=fast))
+        return StagedPlanned(stages, (), leaves, key, inputs.numbers)
 
     def _refuse_lost(self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         given, _ = flatten((args, kwargs))
@@ -299,6 +397,8 @@ class Hybridized:
         capture, inputs = family.capture(keys, leaves, trace)
         sizes.captured()
         about = about_numbers(call, inputs, family.refusal(keys, leaves), capture)
+        if capture.value_sizes is not None:
+            return self._staged_of(capture, leaves, call.key, inputs), about
         return Planned(capture, leaves, call.key, inputs.numbers, fast=fast), about
 
     def _open_family(self, call: Call) -> OpenFamily:
@@ -351,7 +451,7 @@ class Hybridized:
 
         def once(reads: Reads, guards: Guards, attempt: Attempt) -> Capture:
             own = reads.classes if converts else ()
-            options.update(unrolls=attempt.unrolls, follows=attempt.follows)
+            options.update(unrolls=attempt.unrolls, follows=attempt.follows, paths=attempt.paths)
 
             def traced() -> Capture:
                 with self._explaining_source(converts):
@@ -361,7 +461,15 @@ class Hybridized:
             return members(own, traced)
 
         with STATE:
-            return recaptured(self.function, leaves, is_configured, once, inputs.places)
+            try:
+                return recaptured(
+                    self.function, leaves, is_configured, once, inputs.places, self._paths
+                )
+            except HybridError as error:
+                if not self._paths.sized or isinstance(error, OF_CAPTURE):
+                    raise
+                # Eagerly it says the sizes that there are, not what stands for them.
+                raise UncapturedCallError(str(error)) from error
 
     @contextmanager
     def _explaining_source(self, converts: bool) -> Iterator[None]:
@@ -637,6 +745,9 @@ def hybridize(function: Any = None, /, **options: Any) -> Any:
     is a condition of the capture (``n > 16``); loops over it are one node, and arithmetic, floats
     included, is that of each size.  What takes it for a plain number (``str(n)``, ``[0] * n``, a
     NumPy function) fixes the axis, and the function is captured for each size again.
+
+    Sizes may depend on values (``x[mask]``, ``x[:n]`` of a traced n): the function then runs in
+    stages, each with plans for the sizes that the one before it has found.
 
     What a function computes of tensors from outside alone, which it does not write, is computed
     again only when they have been written.

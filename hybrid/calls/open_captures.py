@@ -1,89 +1,17 @@
-"""Captures with open axes: what they run at the sizes of a call.
-
-Passes and lowering see an open graph once for each *bucket*: the sizes at which they decide alike.
-A plan for one more size of a bucket is bound in a fraction of a millisecond.
-"""
+"""Captures with open axes: what they run at the sizes of a call."""
 
 from __future__ import annotations
 
 import weakref
 from collections.abc import Collection, Hashable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from hybrid.calls.bind.precomputed import PrecomputedResults, fits, fixed_sources
+from hybrid.calls.bind.precomputed import PrecomputedResults, fixed_sources
 from hybrid.calls.executable import Planned
-from hybrid.core.dataclass import replace
-from hybrid.core.sizes import OpenSizes
-from hybrid.core.timing import phase
-from hybrid.eager.fused_calls import optimized, optimized_parts, split
-from hybrid.eager.tensor import make_tensor
-from hybrid.ir import Graph
-from hybrid.ir.bound_graphs import SizeBinding
-from hybrid.plan import Plan, make_plan
-from hybrid.plan.open_plan import OpenPlan
-from hybrid.trace.capture.captured_graph import Backward, Capture, LazyGraph, Plans
-
-_MOST = 32  # buckets of a graph: the plans of further sizes are made of bound graphs
-_SCALE = 2  # bits: schedules are made for sizes within a factor of 4
-
-
-class _Bucket(NamedTuple):
-    """The sizes at which passes and lowering decide alike, and the plan for all of them."""
-
-    sizes: OpenSizes
-    plan: OpenPlan
-    cells: tuple[int, ...]  # that are computed ahead
-    early: Plan | None
-
-
-class OpenPlans:
-    """The plans of an open graph."""
-
-    def __init__(
-        self, graph: Graph, sizes: OpenSizes, fixed: Collection[int] = (), *, fast: bool = False
-    ) -> None:
-        """``fixed`` are the parameters that stay the same from run to run."""
-        self.graph, self.sizes, self.fixed, self.fast = graph, sizes, fixed, fast
-        self._buckets: list[_Bucket] = []
-        self._early: dict[tuple[str, tuple[int, ...]], Plan] = {}  # by its graph
-
-    def at(self, values: Sequence[int]) -> Plans:
-        """The plan at ``values`` of the symbols, and what is computed ahead for it."""
-        for bucket in self._buckets:
-            if bucket.sizes.holds(values):
-                break
-        else:
-            if len(self._buckets) == _MOST:
-                graph = SizeBinding(self.sizes, values).graph(self.graph)
-                return optimized_parts(graph, (), fast=self.fast)
-            bucket = self._bucket(values)
-            self._buckets.append(bucket)
-        with phase("bind sizes"):
-            return bucket.plan.bound(values), bucket.cells, bucket.early
-
-    def _bucket(self, values: Sequence[int]) -> _Bucket:
-        sizes = OpenSizes()
-        symbols = [
-            sizes.symbol(symbol.name, value, symbol.low, symbol.high)
-            for symbol, value in zip(self.sizes.symbols, values, strict=True)
-        ]
-        graph = SizeBinding(self.sizes, symbols).graph(self.graph)
-        rest, parts = split(graph, self.fixed, fast=self.fast)
-        early = None
-        if parts is not None:
-            ahead = SizeBinding(sizes, values).graph(parts.graph)
-            key = str(ahead), parts.params
-            early = self._early.get(key) or make_plan(ahead)
-            if fits(early):
-                self._early[key] = early
-            else:
-                rest, parts, early = optimized(graph, fast=self.fast), None, None
-        plan = OpenPlan(rest, sizes)
-        if plan.lowered.count > 1:  # which costs have been weighed for
-            for symbol, value in zip(symbols, values, strict=True):
-                scale = (value.bit_length() - 1) // _SCALE * _SCALE
-                _ = symbol >= 1 << scale, symbol < 1 << scale + _SCALE
-        return _Bucket(sizes, plan, () if parts is None else parts.params, early)
+from hybrid.calls.open_plans import BoundCaptures, OpenPlans
+from hybrid.calls.stages import StagedCapture, StagedPlanned
+from hybrid.plan import Plan
+from hybrid.trace.capture.captured_graph import Capture
 
 
 class OpenCapture:
@@ -93,9 +21,13 @@ class OpenCapture:
         assert capture.open_axes is not None
         self.capture, self.axes, self.fast = capture, capture.open_axes, fast
         self.holds = capture.guards.compiled(capture)
-        fixed = fixed_sources(capture)
-        self._plans = OpenPlans(capture.graph, self.axes.sizes, fixed, fast=fast)
-        self._backward: OpenPlans | None = None
+        self._bound = BoundCaptures(capture, self.axes.sizes, fast=fast)
+        self._stages = self._plans = None
+        if capture.value_sizes is not None:
+            self._stages = StagedCapture(capture, self._bound)
+        else:
+            fixed = fixed_sources(capture)
+            self._plans = OpenPlans(capture.graph, self.axes.sizes, fixed, fast=fast)
         self._precomputed: dict[Plan, PrecomputedResults] = {}
         self.planned: list[Planned] = []  # the sizes that it is bound to at present
         self._past_calls = 0  # of sizes that it was bound to
@@ -111,8 +43,11 @@ class OpenCapture:
 
     def at(self, values: Sequence[int], keep: Sequence[Any], key: Hashable) -> Planned:
         """What runs a call of these sizes, which it is bound to now."""
-        bound = self.capture_at(values)
-        planned = Planned(bound, keep, key, frozenset(), fast=self.fast, opened=self)
+        if self._stages is not None:
+            planned: Planned = StagedPlanned(self._stages, values, keep, key, opened=self)
+        else:
+            bound = self.capture_at(values)
+            planned = Planned(bound, keep, key, frozenset(), fast=self.fast, opened=self)
         planned.binding = self.binding(values)
         planned.why, planned.filed = self.why, self.capture.filed
         self.planned.append(planned)
@@ -120,47 +55,12 @@ class OpenCapture:
 
     def binding(self, values: Sequence[int]) -> str:
         """``n = 3, m = 5``."""
-        named = zip(self.axes.sizes.symbols, values, strict=True)
+        named = zip(self.axes.sizes.symbols, values, strict=False)
         return ", ".join([f"{symbol.name} = {value}" for symbol, value in named])
 
     def capture_at(self, values: Sequence[int]) -> Capture:
         """The capture as one for these sizes alone, with its plan."""
-        capture = self.capture
-        binding = SizeBinding(self.axes.sizes, values)
-        plans = self._plans.at(values)
-        inputs = tuple([binding.type(v.type) for v in capture.graph.params])
-
-        def bound() -> Any:
-            graph, recorded = binding.graph(capture.graph), capture.recorded
-            if recorded is not None:
-                recorded = frozenset([binding.made[v] for v in recorded if v in binding.made])
-            return graph, recorded
-
-        lazy = LazyGraph(inputs, bound)
-        gradient = capture.gradient
-        if gradient is not None:
-            gradient = replace(gradient, backward=self._back(gradient.backward, values), further={})
-        reads = [
-            (address, was if was is None else make_tensor(binding.type(was.type), None))
-            for address, was in capture.place_reads
-        ]
-        return replace(
-            capture, stored_graph=lazy, gradient=gradient, place_reads=reads, firsts=None,
-            plans=plans,
-        )  # fmt: skip
-
-    def _back(self, backward: Backward, values: Sequence[int]) -> Backward:
-        """``backward`` at ``values``; its graph and its plan are made when they are needed."""
-        binding = SizeBinding(self.axes.sizes, values)
-        inputs = tuple([binding.type(v.type) for v in backward.graph.params])
-
-        def plan() -> Plan:
-            if self._backward is None:
-                self._backward = OpenPlans(backward.graph, self.axes.sizes, fast=self.fast)
-            return self._backward.at(values)[0]
-
-        lazy = LazyGraph(inputs, lambda: (binding.graph(backward.graph), None))
-        return replace(backward, stored_graph=lazy, plan=plan)
+        return self._bound.at(values, self._plans.at(values))
 
     @property
     def calls(self) -> int:

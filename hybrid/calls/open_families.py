@@ -97,6 +97,19 @@ class OpenFamily:
                     found[i, axis] = numbers.setdefault(history, len(numbers))
         return found
 
+    def opening(
+        self, leaves: Sequence[Any], trace: Callable[[Opened], Capture], fast: bool
+    ) -> AtSizes | None:
+        """One more open capture, and the sizes of a call, for which those there do not hold."""
+        before = len(self.captures)
+        if before < MOST:
+            self._opening(leaves, self.opened(leaves), trace, fast, None)
+        if len(self.captures) == before:
+            return None
+        made = self.captures[-1]
+        values = made.values(leaves)
+        return None if values is None else (made, values)
+
     def _opening(
         self,
         leaves: Sequence[Any],
@@ -117,7 +130,8 @@ class OpenFamily:
             return None
         axes = made.open_axes
         assert axes is not None
-        pinned = [symbol in axes.sizes.pinned() for symbol in axes.sizes.symbols]
+        fixed = axes.sizes.pinned()
+        pinned = [s in fixed for s in axes.sizes.symbols[: len(axes.places)]]
         self.require_open(axes, opened)
         if any(pinned):
             numbers = [
@@ -129,6 +143,8 @@ class OpenFamily:
                     self.fixed.add(place)
             for condition in axes.sizes.fixing():
                 at = axes.sizes.symbols.index(condition.size.terms[0][0][0])
+                if at >= len(axes.places):
+                    continue
                 number = opened[axes.places[at]]
                 places = [place for place, other in opened.items() if other == number]
                 for place in places:
@@ -139,7 +155,7 @@ class OpenFamily:
 
     def require_open(self, axes: OpenAxes, opened: Opened) -> None:
         """Raise where a declared axis is one that the function takes for a plain number."""
-        for place, symbol in zip(axes.places, axes.sizes.symbols, strict=True):
+        for place, symbol in zip(axes.places, axes.sizes.symbols, strict=False):
             number = opened[place]
             labels = [e.label for e in self.declared.values() if number in (e.dim, (e.label,))]
             fixing = [c for c in axes.sizes.fixing() if c.size.terms[0][0][0] is symbol]

@@ -203,6 +203,18 @@ def size_of(number: Any) -> Any:
     return number.size if is_open(number) else number
 
 
+def as_size(value: Any) -> Any:
+    """An int as the library computes with it: a Size for an OpenInt, and for what a run tells.
+
+    TypeError or AttributeError where ``value`` is none.
+    """
+    number = size_of(value)
+    if type(number) is Size:
+        return number
+    ask = getattr(value, "_as_size", None)  # of a tensor or a traced number
+    return value.__index__() if ask is None else ask()
+
+
 def called(name: str, *numbers: Any) -> Any:
     """A function of ``hybrid.core.size_functions`` of numbers, some of them open."""
     sizes = [size_of(number) for number in numbers]

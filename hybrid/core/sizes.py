@@ -21,7 +21,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NoReturn
 
 import numpy as np
@@ -66,7 +66,7 @@ _OF_NUMPY = {
 class OpenSizes:
     """The symbols of one capture, and the conditions that their values have to meet."""
 
-    __slots__ = ("_calls", "_test", "conditions", "fixed", "staged", "symbols")
+    __slots__ = ("_calls", "_tests", "conditions", "fixed", "staged", "symbols")
 
     def __init__(self) -> None:
         self.symbols: list[SizeSymbol] = []
@@ -75,7 +75,7 @@ class OpenSizes:
         # What gives the comparisons of open ints that are no conditions, in the test of a loop.
         self.staged: Callable[..., Any] | None = None
         self._calls: dict[Any, SizeCall] = {}
-        self._test: tuple[int, Callable[..., bool]] | None = None
+        self._tests: dict[int, Any] = {}  # by how many symbols they are of; -1: of how many
 
     def symbol(self, name: str, value: int, low: int = LOWEST, high: int = HIGHEST) -> Size:
         """A new symbol, of ``value`` here; other values lie between ``low`` and ``high``."""
@@ -86,10 +86,16 @@ class OpenSizes:
         return Size(self, (((made,), 1),))
 
     def holds(self, values: Sequence[int]) -> bool:
-        """Whether all that was computed is so for these values of the symbols, in their order."""
-        if self._test is None or self._test[0] != len(self.conditions):
-            self._test = len(self.conditions), self._compiled()
-        return self._test[1](*values)
+        """Whether all that was computed is so for these values of the symbols, in their order.
+
+        Those of the first symbols alone are held against the conditions of these.
+        """
+        if self._tests.get(-1) != len(self.conditions):
+            self._tests = {-1: len(self.conditions)}
+        test = self._tests.get(len(values))
+        if test is None:
+            test = self._tests[len(values)] = self._compiled(len(values))
+        return test(*values)
 
     def bound(self, value: Any, values: Sequence[int]) -> Any:
         """``value`` for these values of the symbols; what holds none of them as it is."""
@@ -111,6 +117,10 @@ class OpenSizes:
         found = [c for c in self.conditions.values() if type(c) is Condition]
         return [c for c in found if c.relation == "==" and c.holds and _is_shifted_symbol(c.size)]
 
+    def symbols_of(self, numbers: Iterable[Any]) -> set[SizeSymbol]:
+        """The symbols that determine ``numbers``."""
+        return {symbol for number in numbers for symbol in _symbols_of(number)}
+
     def _next(self) -> int:
         return len(self.symbols) + len(self._calls)
 
@@ -118,11 +128,16 @@ class OpenSizes:
         """The symbols as parameters of a function, in their order."""
         return {symbol: f"s{i}" for i, symbol in enumerate(self.symbols)}
 
-    def _compiled(self) -> Callable[..., bool]:
-        """A function of the values: ranges first, for conditions may divide."""
-        local = self._names()
-        terms = [f"{s.low} <= {local[s]} <= {s.high}" for s in self.symbols]
-        terms += [condition.code(local) for condition in self.conditions.values()]
+    def _compiled(self, count: int) -> Callable[..., bool]:
+        """A function of ``count`` values: ranges first, for conditions may divide."""
+        known = self.symbols[:count]
+        local = {symbol: name for symbol, name in self._names().items() if symbol in known}
+        terms = [f"{s.low} <= {local[s]} <= {s.high}" for s in known]
+        terms += [
+            condition.code(local)
+            for condition in self.conditions.values()
+            if count == len(self.symbols) or local.keys() >= set(_symbols_in(condition))
+        ]
         names = ", ".join(local.values())
         test = eval(f"lambda {names}: {' and '.join(terms) or 'True'}", _KNOWN)
         if not any(type(condition) is Defined for condition in self.conditions.values()):
@@ -586,6 +601,18 @@ def _symbols_of(number: Any) -> Iterator[SizeSymbol]:
         calls = [v for v in variables if isinstance(v, SizeCall)]
     for call in calls:
         for operand in call.operands:
+            yield from _symbols_of(operand)
+
+
+def _symbols_in(condition: Condition | FloatCondition | Defined) -> Iterator[SizeSymbol]:
+    """The symbols that a condition is about."""
+    if type(condition) is Condition:
+        yield from _symbols_of(condition.size)
+    elif type(condition) is FloatCondition:
+        yield from _symbols_of(condition.left)
+        yield from _symbols_of(condition.right)
+    else:
+        for operand in condition.call.operands:
             yield from _symbols_of(operand)
 
 

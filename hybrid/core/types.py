@@ -14,7 +14,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
-from hybrid.core.open_numbers import OpenInt, open_number, size_of
+from hybrid.core.open_numbers import OpenInt, as_size, open_number, size_of
 from hybrid.core.size_functions import value_here
 from hybrid.core.sizes import Size
 from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
@@ -205,17 +205,13 @@ def tensor_type(dtype: DType, shape: Shape) -> TensorType:
 
 def shape_of(obj: object, what: str = "shape") -> Shape:
     """``obj`` (an int or a sequence of ints) as a shape."""
-    obj = size_of(obj)
-    if type(obj) is Size:
-        return (obj,)  # type: ignore[return-value]
     if isinstance(obj, (int, np.integer)) and not isinstance(obj, bool):
-        return (int(obj),)
+        return (as_size(obj),)
     try:
         items = tuple(obj)  # type: ignore[arg-type]
         if any(isinstance(n, bool) for n in items):
             raise TypeError
-        items = tuple(map(size_of, items))
-        return tuple(n if type(n) is Size else n.__index__() for n in items)
+        return tuple(map(as_size, items))
     except (TypeError, AttributeError):
         raise ArgumentTypeError(
             f"{what} {obj!r} is not a shape", fix="give an int or a tuple of ints"

@@ -62,6 +62,13 @@ def array_of(tensor: Tensor) -> np.ndarray:
     return np.frombuffer(memory, memory_dtype(tensor.dtype)).reshape(tensor.shape)
 
 
+def measured(op: Op, operand: Tensor) -> tuple[Tensor, int]:
+    """The result of an op whose size depends on the values of ``operand``, and that size."""
+    fill((operand,))
+    found = op.reference_rule(array_of(operand), None)
+    return (from_numpy(found), len(found)) if found.ndim else (operand, int(found))
+
+
 def variable(value: Tensor) -> Tensor:
     """A tensor of ``value``, which has no history, that gradients are taken by."""
     made = value.detach()
@@ -151,6 +158,12 @@ class Eager:
 
     def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
         return as_tensor(obj, dtype)
+
+    def sized(self, op: Op, operand: Tensor) -> Tensor:
+        return measured(op, operand)[0]
+
+    def size_value(self, number: Any) -> None:
+        return None
 
     def converted(self, function: Any, optional: bool = False) -> Any:
         return function

@@ -238,6 +238,12 @@ class Tensor:
             )
         return self._number("an index")
 
+    def _as_size(self) -> Any:
+        found = None
+        if ACTIVE and self.type.dtype.is_integer and self.type.rank == 0:
+            found = current().size_value(self)
+        return self.__index__() if found is None else found
+
     def _number(self, asked: str) -> Any:
         if ACTIVE or isinstance(self.content, Value):
             self._require_value(asked)

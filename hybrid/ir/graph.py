@@ -156,6 +156,25 @@ def sizes_of(graph: Graph) -> OpenSizes | None:
     return None
 
 
+def open_numbers(graph: Graph) -> Iterator[SizeValue]:
+    """The sizes, and numbers made of sizes, in the types and attributes of ``graph``."""
+    for value in (*graph.params, *[v for node in graph.nodes for v in node.results]):
+        yield from [n for n in value.type.shape if isinstance(n, SizeValue)]
+    for node in graph.nodes:
+        for _, attribute in node.attrs:
+            yield from _open_numbers_of(attribute)
+        for region in node.regions:
+            yield from open_numbers(region)
+
+
+def _open_numbers_of(value: Any) -> Iterator[SizeValue]:
+    if type(value) is tuple:
+        for item in value:
+            yield from _open_numbers_of(item)
+    elif isinstance(value, SizeValue):
+        yield value
+
+
 def structure(graph: Graph) -> Hashable:
     """``graph`` as nested tuples with values replaced by their order of definition."""
     number: dict[Value, int] = {}

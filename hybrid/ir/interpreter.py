@@ -36,6 +36,12 @@ class Interpreter(Protocol):
     def lift(self, obj: Any, dtype: Any = None) -> Any:
         """``obj`` (a number, a list, an array) as a tensor."""
 
+    def sized(self, op: Op, operand: Any) -> Any:
+        """The result of ``op``, whose size depends on the values of ``operand``."""
+
+    def size_value(self, number: Any) -> Any | None:
+        """The size that ``number``, an integer scalar, is in each run, if there can be such."""
+
     def stack_of(self, rows: Sequence[Any]) -> Any:
         """The tensor whose rows, all of them and in order, are ``rows``, if that is known."""
 

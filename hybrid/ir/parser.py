@@ -332,7 +332,7 @@ class _Parser:
             self.error(str(error), token, fix="give it a value in its range")
 
     def whole(self) -> int:
-        if not self.token[1].isdigit():
+        if not self.token[1].removeprefix("-").isdigit():
             self.fail("a number of elements")
         return int(self.next()[1])
 

@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from hybrid import ops
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import CaptureError, author_location
+from hybrid.errors import CaptureError, PathError, author_location
 from hybrid.ir import Node, Value
 from hybrid.ir.interpreter import current
 from hybrid.number.staging import check
@@ -17,15 +17,18 @@ from hybrid.number.traced_number import Number
 Maker = Callable[[Value], Node | None]
 
 
-def window(_self: Number, taken: slice, size: int) -> Tensor:
-    """The indices that ``taken``, a slice with a traced bound, selects from an axis of ``size``."""
+def window(_self: Number, taken: slice, size: int) -> Tensor | None:
+    """The indices that ``taken``, a slice with a traced bound, selects from an axis of ``size``.
+
+    None where their number differs from run to run, and may do so.
+    """
     step = 1 if taken.step is None else taken.step
     start = _number(taken.start)
     if type(step) is not int or step < 1 or type(start) is not Number:
-        _refuse_length()
+        return _refuse_length()
     length = _difference(start, _number(taken.stop))
     if length is None or length < 0 or start.kind == "float":
-        _refuse_length()
+        return _refuse_length()
     first = start.whole()
     if length:
         fits = None
@@ -92,12 +95,16 @@ def _same(a: Value, b: Value, maker: Maker) -> bool:
     )
 
 
-def _refuse_length() -> NoReturn:
-    raise CaptureError(
+def _refuse_length() -> None:
+    """Raise where sizes do not depend on values."""
+    tracer: Any = current()
+    if tracer.parent is None and not tracer.general:
+        return
+    error = CaptureError if tracer.general else PathError
+    raise error(
         "a slice of a tensor has a length that only the run knows",
         at=author_location(),
-        why="Shapes in a graph are fixed. A slice may begin anywhere if it ends a fixed number of "
-        "elements later.",
+        why="A slice may begin anywhere if it ends a fixed number of elements later.",
         fix="write x[i:i + 3], or keep the whole tensor and choose: "
         "hybrid.where(hybrid.arange(len(x)) < n, x, 0)",
     )

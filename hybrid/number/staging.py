@@ -52,6 +52,7 @@ class OwnCall:
     __slots__ = ()
     takes_bits = True  # arrays of bfloat16, as the bits that they are
     waits = False  # for other threads, which may run plans meanwhile
+    repeats = False  # whether a run that is given up may have called it: it computes, or raises
     raises: Raises | None  # None: anything
     location: Location | None
 
@@ -59,6 +60,8 @@ class OwnCall:
 @dataclass(frozen=True, slots=True, eq=False)
 class NumberCall(OwnCall):
     """``function`` of plain numbers, as a py_call calls it: arrays in, arrays out."""
+
+    repeats = True
 
     function: Callable[..., Any]
     arguments: tuple[Any, ...]  # HERE for each operand

@@ -80,6 +80,11 @@ class Number:
     def __index__(self) -> int:
         self.need_value("an index or size")
 
+    def _as_size(self) -> Any:
+        """An int whose value each run reads, where there can be such a size."""
+        found = current().size_value(self.tensor) if self.kind == "int" else None
+        return self.__index__() if found is None else found
+
     def __int__(self) -> int:
         self.need_value("int()")
 

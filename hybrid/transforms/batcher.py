@@ -12,7 +12,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from hybrid.core.types import DType
-from hybrid.eager.batched_value import Lane
+from hybrid.eager.batched_value import Lane, shared
 from hybrid.eager.execution import as_tensor, prepare, variable
 from hybrid.eager.tensor import Tensor, make_tensor, refuse_leaked
 from hybrid.errors import ArgumentError, author_location
@@ -102,6 +102,15 @@ class Batcher:
     def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
         made = as_tensor(obj, dtype)
         return made if isinstance(obj, Tensor) else self.traced(made)
+
+    def sized(self, op: Op, operand: Tensor) -> Tensor:
+        content = self.traced(operand).content
+        with interpreting(self.around):
+            outer = shared(content, f"{op.name} of values that differ from row to row")
+            return current().sized(op, outer)
+
+    def size_value(self, number: Any) -> None:
+        return None
 
     def stack_of(self, rows: Sequence[Any]) -> Tensor | None:
         return None

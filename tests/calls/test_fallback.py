@@ -46,12 +46,13 @@ def keys_differ_between_branches(holder, x):
     return d
 
 
-def shapes_change_in_a_loop(holder, x):
+def structures_change_in_a_loop(holder, x):
     holder.seen.append(x)
+    held = x
     while hy.sum(x) < 8:
         holder.total = holder.total + 1
-        x = hy.concat([x, x + 1])
-    return x
+        x, held = x + 1, (held, x)
+    return held
 
 
 def counts_in_a_loop(holder, x):
@@ -81,7 +82,7 @@ PROGRAMS = [
     counts_in_a_plain_int,
     appends_plain_values,
     keys_differ_between_branches,
-    shapes_change_in_a_loop,
+    structures_change_in_a_loop,
     counts_in_a_loop,
     value_is_asked_for,
     structures_differ,

@@ -208,7 +208,7 @@ def test_numbers_that_decide_what_is_captured_stay_keys() -> None:
     assert reasons[1] == (
         "SimpleNamespace.k was 1.5 and is 2.5; SimpleNamespace.n was 1 and is 2; "
         "SimpleNamespace.k is an input of this plan: any value will do; another number cannot be: "
-        f"int() needs the value of a traced int ({__file__}:{line})"
+        f"an index or size needs the value of a traced int ({__file__}:{line})"
     )
     # The other one goes on being an input.
     hybridized = hy.hybridize(lambda x: hy.zeros(owner.n) + owner.k)

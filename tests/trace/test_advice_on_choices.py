@@ -8,12 +8,12 @@ from tests.advice import P, Row, around, check, named
 NAMES = ("grow", "shrink")
 
 
-def two_shapes(x):
-    return hy.sum(x) if hy.sum(x) > 0 else x
+def two_structures(x):
+    return (x, x) if hy.sum(x) > 0 else x
 
 
-def one_shape(x):
-    return hy.sum(x) + x * 0 if hy.sum(x) > 0 else x
+def one_structure(x):
+    return (x, x) if hy.sum(x) > 0 else (x, x * 2)
 
 
 def two_texts(x):
@@ -248,7 +248,7 @@ def kind_asked_with_isinstance(x):
 
 
 ROWS = [
-    Row(two_shapes, "the same type, shape and structure on both paths", (one_shape,)),
+    Row(two_structures, "the same type, shape and structure on both paths", (one_structure,)),
     Row(two_texts, "use an int in place of the text, and look the text up outside: NAMES[code]",
         (a_number_for_the_text,)),
     Row(two_functions, "call the one on the one path and the other on the other, and go on with "

@@ -13,55 +13,6 @@ from hybrid.errors import (
 from tests.advice import Row, S, around, check, named
 
 
-def selected_by_a_mask(x):
-    if hy.sum(x) > -100:
-        return hy.sum(x[x > 0])
-    return hy.sum(x)
-
-
-def masked(x):
-    return hy.sum(hy.where(x > 0, x, 0))
-
-
-def repeated(x):
-    return hy.repeat(x, hy.astype(hy.abs(x), hy.int64))
-
-
-INDICES = hy.asarray([0, 0, 1, 2, 2])
-
-
-def taken(x):
-    return hy.take(x, INDICES, axis=0)
-
-
-def different_ones(x):
-    return x * 2 if hy.unique_values(x).shape[0] > 2 else x
-
-
-@around
-def different_ones_outside(wrap, x):
-    return wrap(lambda x, u: x * hy.sum(u))(x, hy.unique_values(x))
-
-
-def so_many_different_ones(x):
-    return hy.unique_values(x, size=3)
-
-
-def a_length_of_a_run(x):
-    n = x[0].astype(hy.int64).item()
-    return x[: n % 3]
-
-
-def of_fixed_length(x):
-    n = x[0].astype(hy.int64).item() % 2
-    return x[n : n + 2]
-
-
-def chosen_from_the_whole(x):
-    n = x[0].astype(hy.int64).item() % 3
-    return hy.where(hy.arange(len(x)) < n, x, 0)
-
-
 def a_slice_that_is_cut(x):
     n = hy.floor(hy.abs(x[0])).astype(hy.int64).item()
     return x[n : n + 2]
@@ -165,14 +116,6 @@ def computed_outside(wrap, x):
 
 
 ROWS = [
-    Row(selected_by_a_mask, "keep the shape: hybrid.where(mask, x, 0), with what changes no sum, "
-        "product or maximum in place of 0", (masked,)),
-    Row(repeated, "call take with indices that are computed outside", (taken,)),
-    Row(different_ones, "call it outside the hybridized function and pass the result as an "
-        "argument, or give a bound: unique_values(x, size=...)",
-        (different_ones_outside, so_many_different_ones)),
-    Row(a_length_of_a_run, "write x[i:i + 3], or keep the whole tensor and choose: hybrid.where("
-        "hybrid.arange(len(x)) < n, x, 0)", (of_fixed_length, chosen_from_the_whole)),
     Row(a_slice_that_is_cut, "let the slice begin where all of it fits, or pad the tensor",
         (a_slice_that_fits, a_slice_of_what_is_padded)),
     Row(an_index_of_a_run, "put the items into a tensor (hybrid.stack) and index that, or compute "

@@ -132,6 +132,12 @@ class Binding(Loops):
         plain = [o for o in self.needs_tensor if o not in special]
         self.many_tensors = many(plain)
 
+    _recorded_with = ""  # further arguments of ``record``
+
+    def _type_of(self, output: int) -> str:
+        """The type of an output, in the text."""
+        return self.writer.name("type", self.types[output])
+
     def _given(self) -> dict[tuple[Any, ...], str]:
         """The containers among the arguments that a run needs: by their keys, what they are called.
 
@@ -395,7 +401,7 @@ class Binding(Loops):
         w, capture = self.writer, self.capture
         self._tensors_in_a_loop()
         for output in sorted(self.needs_tensor.difference(self.many_tensors)):
-            kind = w.name("type", self.types[output])
+            kind = self._type_of(output)
             record = w.name("used", self.used) if output in capture.consumed else "None"
             w.line(f"r{output} = new(Tensor)")
             w.line(
@@ -412,7 +418,8 @@ class Binding(Loops):
             datas = ", ".join(f"d{i}" for i in sources)
             buffers = ", ".join(f"b{i}" for i in range(n))
             record = w.name("record", self.record)
-            w.line(f"{record}([{tensors}], [{datas}], {results}, [{buffers}])")
+            more = self._recorded_with
+            w.line(f"{record}([{tensors}], [{datas}], {results}, [{buffers}]{more})")
         put = w.name("set_record", set_record)
         without: list[int] = []
         for output, source in self.cell_of_output.items():
@@ -516,10 +523,21 @@ def _fail(
     try:
         plan.fail(status)
     except BaseException as error:
-        put = taken(error)
-        if put is not None and not isinstance(error, OF_CAPTURE):
-            put(tensors, leaves, given, capture.graph, capture.recorded)
+        put_in_force(capture, error, tensors, leaves, given)
         raise
+
+
+def put_in_force(
+    capture: Capture,
+    error: BaseException,
+    tensors: Sequence[Tensor],
+    leaves: Sequence[Any],
+    given: Any,
+) -> None:
+    """Do what a run had written before it raised ``error``."""
+    put = taken(error)
+    if put is not None and not isinstance(error, OF_CAPTURE):
+        put(tensors, leaves, given, capture.graph, capture.recorded)
 
 
 def _fill(capture: Capture, leaves: Sequence[Any]) -> bool:

@@ -71,6 +71,8 @@ class _Writer:
             raise Unkeepable("it sets requires_grad of tensors that are there")
         if capture.facts:
             raise Unkeepable(f"it counts on {capture.facts[0].what}")
+        if capture.value_sizes is not None:
+            raise Unkeepable("sizes in it depend on values")
         if capture.guards.once:
             raise Unkeepable("an iterator is among its arguments")
         graph = capture.graph

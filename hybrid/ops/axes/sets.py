@@ -14,9 +14,7 @@ import numpy as np
 from hybrid.core.types import TensorType, bool_, int64, tensor_type
 from hybrid.errors import (
     ArgumentError,
-    CaptureError,
     ShapeError,
-    author_location,
 )
 from hybrid.ir import interpreter, op
 from hybrid.ops.axes.cumulative import cumulative_sum
@@ -131,9 +129,9 @@ def set_samples(draw):
 # Of a size that depends on values -----------------------------------------------------------------
 
 
-def _unique(name: str, x: Any) -> tuple[Any, Any, Any, Any, Any]:
+def _unique(x: Any) -> tuple[Any, Any, Any, Any, Any]:
     """``x`` flat, its order, where its groups of equals begin in that, and which each is in."""
-    x = _at_hand(name, x)
+    x = as_tensor(x)
     flat = _flat(x)
     order = argsort(flat)
     first = _firsts(take(flat, order, axis=0))
@@ -143,20 +141,6 @@ def _unique(name: str, x: Any) -> tuple[Any, Any, Any, Any, Any]:
 
 def _flat(x: Any) -> Any:
     return flatten(x) if len(x.shape) else reshape(x, (1,))
-
-
-def _at_hand(name: str, x: Any) -> Any:
-    x = as_tensor(x)
-    if interpreter.current().traces:
-        raise CaptureError(
-            f"{name} of a traced tensor",
-            at=author_location(),
-            why="How many different elements there are depends on values, and shapes in a graph "
-            "are fixed.",
-            fix="call it outside the hybridized function and pass the result as an argument, or "
-            "give a bound: unique_values(x, size=...)",
-        )
-    return x
 
 
 def _is_plain(x: Any) -> bool:
@@ -189,7 +173,7 @@ def _inverse(x: Any, order: Any, first: Any) -> Any:
 def unique_all(x: Any, /) -> UniqueAll:
     """The different elements of ``x``, the first index of each in ``x`` flattened, for every
     element of ``x`` which it is, and how often each occurs."""
-    x, flat, order, begins, first = _unique("unique_all", x)
+    x, flat, order, begins, first = _unique(x)
     indices = take(order, begins, axis=0)
     values = take(flat, indices, axis=0)
     return UniqueAll(values, indices, _inverse(x, order, first), _counts(flat, begins))
@@ -197,18 +181,18 @@ def unique_all(x: Any, /) -> UniqueAll:
 
 def unique_counts(x: Any, /) -> UniqueCounts:
     """The different elements of ``x``, and how often each occurs."""
-    x = _at_hand("unique_counts", x)
+    x = as_tensor(x)
     if _is_plain(x):
         values, counts, count = tally(sort(_flat(x)))
         return UniqueCounts(_first(values, count), _first(counts, count))
-    _, flat, order, begins, _ = _unique("unique_counts", x)
+    _, flat, order, begins, _ = _unique(x)
     values = take(flat, take(order, begins, axis=0), axis=0)
     return UniqueCounts(values, _counts(flat, begins))
 
 
 def unique_inverse(x: Any, /) -> UniqueInverse:
     """The different elements of ``x``, and for every element of ``x`` which of them it is."""
-    x, flat, order, begins, first = _unique("unique_inverse", x)
+    x, flat, order, begins, first = _unique(x)
     values = take(flat, take(order, begins, axis=0), axis=0)
     return UniqueInverse(values, _inverse(x, order, first))
 
@@ -223,7 +207,7 @@ def unique_values(x: Any, /, *, size: int | None = None, fill_value: Any = None)
         return _bounded_values(
             as_tensor(x), as_int("unique_values", "size", size, least=0), fill_value
         )
-    x = _at_hand("unique_values", x)
+    x = as_tensor(x)
     ranked = sort(_flat(x))
     if _is_plain(x):
         return _first(*distinct(ranked))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass
-from hybrid.core.open_numbers import sizes_of_ints
+from hybrid.core.open_numbers import as_size, sizes_of_ints
 from hybrid.core.sizes import Size, span
 from hybrid.core.types import Shape, TensorType, int64, tensor_type
 from hybrid.errors import (
@@ -27,6 +27,7 @@ from hybrid.ops.elementwise.bit_logic import logical_and
 from hybrid.ops.elementwise.comparison import where
 from hybrid.ops.index.indexing import as_indices, put_slices, slice_assign, take, take_slices
 from hybrid.ops.index.pick import pick, place
+from hybrid.ops.index.value_sizes import places_of
 from hybrid.ops.shapes.concatenation import stack
 from hybrid.ops.shapes.shape import flatten, permute, region, reshape_to
 from hybrid.ops.support.call_cache import remembered
@@ -90,14 +91,14 @@ def getitem(x: Any, key: Any) -> Any:
     windowed = _window(x, key)
     if windowed is not None:
         axis, indices, key = windowed
-        return getitem(take_slices(x, indices, axis=axis), key)
+        return getitem(x if indices is None else take_slices(x, indices, axis=axis), key)
     mask = _lone_mask(key)
     if mask is not None:
         key = _at_hand(mask)
         if not key.shape:  # all of x, or nothing
-            return getitem(reshaped(x, (1, *x.shape)), key.reshape(1))
+            return getitem(reshaped(x, (1, *x.shape)), key.reshape((1,)))
         if key.shape == x.shape:
-            return take(flatten(x), as_tensor(np.flatnonzero(key)), axis=0)
+            return take(flatten(x), flat_places(key), axis=0)
     selection = _select(type_of(x), key)
     y = _gathered(x, selection)
     if selection.axes:
@@ -137,6 +138,8 @@ def setitem(x: Any, key: Any, value: Any) -> Any:
     windowed = _window(x, key)
     if windowed is not None:
         axis, indices, key = windowed
+        if indices is None:
+            return setitem(x, key, value)
         part = setitem(take_slices(x, indices, axis=axis), key, value)
         return put_slices(x, indices, part, axis=axis)
     selection = _selection(type_of(x), key)
@@ -158,7 +161,15 @@ def setitem(x: Any, key: Any, value: Any) -> Any:
 
 def _refitted(x: Any, mask: Any, value: Any) -> Any:
     """``x`` itself, after checking that as many rows are written as the mask selects."""
-    _fitted(value, (int(_at_hand(mask)), *x.shape))
+    count = _at_hand(mask)
+    if not isinstance(count, np.ndarray):
+        raise CaptureError(
+            f"a traced mask ({type_of(mask)}) selects all of a tensor, or nothing",
+            at=author_location(),
+            why="Whether what is assigned fits depends on it.",
+            fix="write x = hybrid.where(mask, value, x)",
+        )
+    _fitted(value, (int(count), *x.shape))
     return identity(x)
 
 
@@ -191,7 +202,10 @@ def _fitted(value: Any, shape: Shape) -> Any:
 
 
 def _window(x: Any, key: Any) -> tuple[int, Any, Any] | None:
-    """(axis, indices, the key without it) of a slice that begins where only the run knows."""
+    """(axis, indices, the key without it) of a slice that begins where only the run knows.
+
+    Where its length is known then, too, there are no indices, and the key has sizes.
+    """
     given = list(key) if isinstance(key, tuple) else [key]
     if not any(isinstance(item, slice) and _is_late(item) for item in given):
         return None
@@ -202,8 +216,12 @@ def _window(x: Any, key: Any) -> tuple[int, Any, Any] | None:
             bound = next(b for b in (item.start, item.stop, item.step) if _is_late_bound(b))
             if not is_traced_number(bound):
                 bound = interpreter.current().number_of(bound)
+            indices = bound.window(item, x.shape[axis])
             given[position] = slice(None)
-            return axis, bound.window(item, x.shape[axis]), tuple(given)
+            if indices is None:  # of a length that only the run knows
+                bounds = item.start, item.stop, item.step
+                given[position] = slice(*[b if b is None else as_size(b) for b in bounds])
+            return axis, indices, tuple(given)
         axis += left if item is Ellipsis else count
     return None
 
@@ -332,29 +350,35 @@ def _lone_mask(key: Any) -> Any | None:
     return as_tensor(key) if _is_mask(key) and not isinstance(key, np.generic) else None
 
 
-def true_places(mask: Any) -> tuple[np.ndarray, ...]:
-    """Per axis, where ``mask`` holds.
+def true_places(mask: Any) -> list[Any]:
+    """Per axis, where ``mask`` holds: arrays, or tensors whose size only the run knows."""
+    mask = _at_hand(mask)
+    if isinstance(mask, np.ndarray):
+        return list(np.nonzero(mask))
+    flat, places = flat_places(mask), []
+    for axis, n in enumerate(mask.shape):
+        step = max(math.prod(mask.shape[axis + 1 :]), 1)
+        places.append(flat if len(mask.shape) == 1 else flat // step % max(n, 1))
+    return places
 
-    Its values must be at hand, as the count of them becomes a size.
-    """
-    return np.nonzero(_at_hand(mask))
+
+def flat_places(mask: Any) -> Any:
+    """Where ``mask`` holds, counted through all its axes: int64 [k]."""
+    mask = _at_hand(mask)
+    if isinstance(mask, np.ndarray):
+        return as_tensor(np.flatnonzero(mask))
+    return places_of(flatten(mask))
 
 
-def _at_hand(mask: Any) -> np.ndarray:
-    """The values of ``mask``; where a call is traced those that are the same at every call."""
+def _at_hand(mask: Any) -> Any:
+    """The values of ``mask``; itself where they differ from call to call of what is traced."""
     if isinstance(mask, np.ndarray):
         return mask
     around = interpreter.current()
-    found = around.constant(mask) if around.traces else mask.numpy()
-    if found is None:
-        raise CaptureError(
-            f"a traced mask ({type_of(mask)}) selects elements",
-            at=author_location(),
-            why="How many depends on values, and shapes in a graph are fixed.",
-            fix="keep the shape: hybrid.where(mask, x, 0), with what changes no sum, "
-            "product or maximum in place of 0",
-        )
-    return found
+    if not around.traces:
+        return mask.numpy()
+    found = around.constant(mask)
+    return mask if found is None else found
 
 
 def _selection(type: TensorType, key: Any) -> Selection:

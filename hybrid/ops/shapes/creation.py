@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.core.open_numbers import any_open, open_array
+from hybrid.core.open_numbers import any_open, as_size, open_array
 from hybrid.core.size_functions import FUNCTIONS, size_function
 from hybrid.core.types import (
     DEFAULT_FLOAT,
@@ -171,6 +171,7 @@ def arange(
         require_real("arange", label, value)
     if step == 0:
         raise ArgumentError("arange got step 0", fix="give another step")
+    start, stop, step = map(_in_size, (start, stop, step))
     whole = all(isinstance(n, (int, np.integer)) for n in (start, stop, step))
     dtype = optional_dtype(dtype, DEFAULT_INT if whole else DEFAULT_FLOAT)
     return _lifted("arange", dtype, lambda: (_steps(start, stop, step),), start, stop, step)
@@ -195,6 +196,13 @@ def linspace(
     num = as_int("linspace", "num", num, least=0)
     with np.errstate(all="ignore"):
         return _lifted("linspace", dtype, lambda: (num,), start, stop, num, bool(endpoint))
+
+
+def _in_size(number: Any) -> Any:
+    """A number that tells how many there are; an int that only a run knows is a size of that."""
+    dtype = getattr(number, "dtype", None)
+    whole = isinstance(number, int) or (isinstance(dtype, DType) and dtype.is_integer)
+    return as_size(number) if whole and hasattr(number, "_as_size") else number
 
 
 def _steps(start: Any, stop: Any, step: Any) -> Any:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
-import numpy as np
-
-from hybrid.errors import ArgumentError, CaptureError, ShapeError, author_location
-from hybrid.ir import interpreter
+from hybrid.core.open_numbers import as_size
+from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ops.index.indexing import take
+from hybrid.ops.index.value_sizes import repeated_places
 from hybrid.ops.shapes.shape import flatten, reshape_to
 from hybrid.ops.support.call_cache import remembered
 from hybrid.ops.support.derivatives import widened
@@ -20,7 +20,7 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Any:
     """``x`` with each element ``repeats`` times in a row along ``axis`` (None: flattened).
 
     ``repeats`` is an int, or an integer tensor with one count for each element along the axis; the
-    size of the result then depends on values, so graphs have the first form alone.
+    size of the result then depends on values.
     """
     x = as_tensor(x)
     if axis is None:
@@ -28,7 +28,7 @@ def repeat(x: Any, repeats: Any, /, axis: int | None = None) -> Any:
     axis = normalize_axis("repeat", axis, len(x.shape))
     if isinstance(repeats, bool) or not hasattr(repeats, "__index__") or len(_shape(repeats)):
         return _each(x, as_tensor(repeats), axis)
-    count = _require_count(repeats.__index__())
+    count = _require_count(as_size(repeats))
     before, after = x.shape[: axis + 1], x.shape[axis + 1 :]
     wide = widened(reshape_to(x, shape=(*before, 1, *after)), (*before, count, *after))
     return reshape_to(wide, shape=(*before[:-1], before[-1] * count, *after))
@@ -55,17 +55,8 @@ def _each(x: Any, counts: Any, axis: int) -> Any:
             why=f"Axis {axis} of {type_of(x)} has {size} elements.",
             fix="give a count for each of them, or one for all",
         )
-    if interpreter.current().traces:
-        raise CaptureError(
-            "repeat with counts that a tensor holds",
-            at=author_location(),
-            why="They make the size of the result, and shapes in a graph are fixed.",
-            fix="call take with indices that are computed outside",
-        )
-    given = counts.numpy()
-    _require_count(int(given.min(initial=0)))
-    places = np.repeat(np.arange(size, dtype=np.int64), given)
-    return take(x, as_tensor(places), axis=axis)
+    counts = widened(reshape_to(counts, shape=(math.prod(counts.shape),)), (size,))
+    return take(x, repeated_places(counts), axis=axis)
 
 
 repeat_interleave = repeat

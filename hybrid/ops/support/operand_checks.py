@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.core.open_numbers import size_of
+from hybrid.core.open_numbers import as_size
 from hybrid.core.size_functions import SizeValue
-from hybrid.core.sizes import Size, SizeHolder
+from hybrid.core.sizes import SizeHolder
 from hybrid.core.types import DType, Shape, TensorType, dtype_of, tensor_type
 from hybrid.errors import ArgumentError, ArgumentTypeError, AxisError, DTypeError, ShapeError
 from hybrid.ir import interpreter
@@ -184,8 +184,7 @@ def as_int(name: str, label: str, value: Any, least: int | None = None) -> int:
     if isinstance(value, bool) or not hasattr(value, "__index__") or _has_axes(value):
         shown = type_of(value) if isinstance(getattr(value, "dtype", None), DType) else repr(value)
         raise ArgumentTypeError(f"{name} got {label} {shown}", fix=f"give the {label} as an int")
-    number = size_of(value)
-    number = number if type(number) is Size else value.__index__()
+    number = as_size(value)
     if least is not None and number < least:
         raise ArgumentError(f"{name} got {label} {number}", fix=f"give an int of at least {least}")
     return number

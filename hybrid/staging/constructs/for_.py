@@ -44,7 +44,7 @@ class For(Session):
 
     def again(self, found: Mapping[str, Any]) -> bool:
         if self.staged is not None:
-            return self.staged.again(found) or going_on()
+            return self.staged_again(found) or going_on()
         if self.count:
             for flag in self.site.stops:
                 if found[flag]:

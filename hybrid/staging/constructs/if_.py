@@ -7,7 +7,7 @@ from typing import Any
 
 from hybrid.convert.runtime import Site, hyb__
 from hybrid.staging.sessions.session import Session
-from hybrid.staging.sessions.views import is_traced, look
+from hybrid.staging.sessions.views import decided, is_traced, look
 
 
 class If(Session):
@@ -18,6 +18,7 @@ class If(Session):
     def __init__(self, site: Site, test: Any) -> None:
         super().__init__(site)
         self.passes = 0
+        test = decided(site, test)
         if is_traced(test):
             self.staged = hyb__.StagedIf(site, test)
         else:
@@ -25,7 +26,7 @@ class If(Session):
 
     def again(self, found: Mapping[str, Any]) -> bool:
         if self.staged is not None:
-            return self.staged.again(found)
+            return self.staged_again(found)
         self.passes += 1
         return self.passes == (1 if self.test else 2)
 

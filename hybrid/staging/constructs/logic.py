@@ -12,7 +12,7 @@ from hybrid import ops
 from hybrid.convert.runtime import Site, hyb__
 from hybrid.eager.tensor import Tensor
 from hybrid.number import Number
-from hybrid.staging.sessions.views import is_traced, look, tracing
+from hybrid.staging.sessions.views import decided, deciding, is_traced, look, tracing
 from hybrid.trace.regions.region import truth
 from hybrid.trace.values.optional import OptionalValue, unbound_error
 
@@ -21,8 +21,10 @@ Thunk = Callable[[], Any]
 
 def ifexp(site: Site, test: Any, body: Thunk, orelse: Thunk) -> Any:
     """``body()`` if ``test`` else ``orelse()``."""
+    test = decided(site, test)
     if is_traced(test):
-        return hyb__.Choice(site, "the value of this expression").between(test, body, orelse)
+        with deciding(site):
+            return hyb__.Choice(site, "the value of this expression").between(test, body, orelse)
     return evaluate(site, body if look(test) else orelse)
 
 
@@ -36,6 +38,12 @@ def _lazy(name: str, decisive: bool, tested: bool) -> Callable[..., Any]:
     def evaluated(site: Site, first: Any, *rest: Thunk) -> Any:
         value = first
         for index, thunk in enumerate(rest):
+            known = decided(site, value)
+            if known is not value:
+                if known is decisive:
+                    return decisive if tested else value
+                value = evaluate(site, thunk)
+                continue
             if is_traced(value):
                 remaining = _remaining(evaluated, site, rest[index:])
                 return lazy(site, value, remaining, decisive, tested)
@@ -55,7 +63,8 @@ def lazy(site: Site, value: Any, rest: Thunk, decisive: bool, tested: bool) -> A
     """
     name = "this test" if tested else "the value of this expression"
     sides = rest, lambda: decisive if tested else value
-    return hyb__.Choice(site, name).between(value, *(reversed(sides) if decisive else sides))
+    with deciding(site):
+        return hyb__.Choice(site, name).between(value, *(reversed(sides) if decisive else sides))
 
 
 and_ = _lazy("and_", decisive=False, tested=False)

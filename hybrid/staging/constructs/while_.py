@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from hybrid.convert.runtime import Site, hyb__
-from hybrid.errors import CaptureError, NeedsValue
+from hybrid.errors import CaptureError, NeedsValue, PathError
 from hybrid.ir.interpreter import current
 from hybrid.number import as_number
 from hybrid.staging.sessions.session import Session, going_on, unrolled
-from hybrid.staging.sessions.views import is_traced, look, tracing
+from hybrid.staging.sessions.views import decided, is_traced, look, tracing
 
 PATIENCE = 64  # iterations that are traced one by one before the rest becomes a node
 
@@ -37,6 +37,7 @@ class While(Session):
         if self.staged is not None:
             return self.staged.test(value)
         self._stage_sizes(None)
+        value = decided(self.site, value)
         if is_traced(value):
             return self._stage().test(value)
         self.more = bool(look(value))
@@ -57,7 +58,13 @@ class While(Session):
         elif tracing():
             self.tracer = current()
         self.begun = True
-        if self.more and self.count >= PATIENCE and tracing() and not current().unrolls:
+        by_path = tracing() and current().decides(self.site)
+        if (
+            self.more
+            and self.count >= PATIENCE
+            and tracing()
+            and not (by_path or current().unrolls)
+        ):
             return self._stage().stop_never(found)
         if not self.more and tracing():
             why = "its test is a Python value"
@@ -73,8 +80,8 @@ class While(Session):
 
     def _staged_again(self, found: Mapping[str, Any]) -> bool:
         try:
-            return self.staged.again(found)
-        except NeedsValue:
+            return self.staged_again(found)
+        except (NeedsValue, PathError):
             raise
         except CaptureError as error:
             if not tracing() or current().opens is None or current().unrolls:

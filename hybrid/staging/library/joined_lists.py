@@ -1,7 +1,8 @@
-"""``stack`` and ``concat`` of lists that a loop over an open axis has filled; the rows of ``scan``.
+"""``stack`` and ``concat`` of lists that a loop has filled; the rows of ``scan``.
 
-Such a list has as many items as the axis has elements, whichever these are: its rows are a tensor
-of that size already.
+Where a loop over an open axis has, a list has as many items as the axis has elements: its rows are
+a tensor of that size already.  Where only a run knows how many there are, that is a size which
+depends on values.
 """
 
 from __future__ import annotations
@@ -10,11 +11,13 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid import ops
+from hybrid.core.open_numbers import as_size
 from hybrid.core.tree import LEAF, flatten, unflatten
 from hybrid.eager.tensor import Tensor
+from hybrid.ir.interpreter import current
 from hybrid.ops.support.dtypes import identity
 from hybrid.ops.support.keyword_names import with_others_words
-from hybrid.ops.support.operand_checks import normalize_axis
+from hybrid.ops.support.operand_checks import as_tensor, normalize_axis
 from hybrid.staging.sessions.overrides import Override, overrides
 from hybrid.staging.sessions.views import is_varlist, library_argument, look
 from hybrid.staging.values.feed import stacked
@@ -56,9 +59,24 @@ def _rows(arrays: Any, name: str) -> Tensor:
     """The items of ``arrays`` along a new first axis."""
     look(arrays)
     items: Sequence[Any] = list(arrays)
-    if not all(_is_full(item) and _structure(item) == LEAF for item in items):
+    tensors = [item if isinstance(item, Tensor) else _shared(item) for item in items]
+    kinds = {t.type for t in tensors if t is not None}
+    known = [t is not None or _is_row(item) for t, item in zip(tensors, items, strict=True)]
+    if len(kinds) > 1 or not all(known):
         library_argument(arrays, name)
-    return _joined_rows([_leaves(item)[0] for item in items])
+    parts: list[Tensor] = []
+    run: list[tuple[Any, Tensor]] = []
+    for item, tensor in (*zip(items, tensors, strict=True), (None, None)):
+        if tensor is not None:
+            run.append((item, tensor))
+            continue
+        parts += [_present(run)] if run else []
+        parts += [] if item is None else [_rows_of(item)]
+        run = []
+    parts = [part for part in parts if part.shape[0] != 0]
+    if not parts:
+        getattr(ops, name)([])  # raises what eager code raises
+    return _joined_rows(parts)
 
 
 def _joined_rows(parts: Sequence[Tensor]) -> Tensor:
@@ -98,6 +116,45 @@ def _stacked_trees(trees: Any) -> Any:
         library_argument(trees, "scan")
     columns = zip(*[_leaves(item) for item in (first, *others)], strict=True)
     return unflatten(_structure(first), [_joined_rows(column) for column in columns])
+
+
+def _present(run: Sequence[tuple[Any, Tensor]]) -> Tensor:
+    """The rows of ``run`` that are there: tensors, and items of which only a run knows that."""
+    rows = ops.stack([tensor for _, tensor in run])
+    if all(item is tensor for item, tensor in run):
+        return rows
+    current().require_path("how many items a list has depends on values")
+    flags = [True if item is tensor else item.count.tensor > 0 for item, tensor in run]
+    return rows[ops.stack([as_tensor(flag) for flag in flags])]
+
+
+def _rows_of(items: VarList) -> Tensor:
+    """The items, one after the other."""
+    column = items.columns[0]
+    if items.is_full:
+        return column.stack
+    current().require_path("how many items a list has depends on values")
+    count = as_size(items.count)
+    if not isinstance(column, Column):  # one tensor, that many times
+        return ops.stack([column] * count.__index__()) if count > 0 else column[None][:0]
+    items.limit()
+    order = items.row_order()
+    return column.stack[:count] if order is None else ops.take(column.stack, order[:count], axis=0)
+
+
+def _shared(item: Any) -> Tensor | None:
+    """The tensor that ``item`` is, if it is there."""
+    column = item.columns[0] if type(item) is VarList and item.structure == LEAF else None
+    return column if isinstance(column, Tensor) and item.count.high <= 1 else None
+
+
+def _is_row(item: Any) -> bool:
+    """Whether what a loop has appended are tensors."""
+    if type(item) is not VarList or item.structure != LEAF:
+        return False
+    item.require_readable()
+    column = item.columns[0]
+    return isinstance(column, Tensor) or (isinstance(column, Column) and not column.kind)
 
 
 overrides(ops.stack)(_joined(ops.stack, _stacked))

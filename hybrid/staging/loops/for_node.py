@@ -11,7 +11,7 @@ from hybrid import ops
 from hybrid.convert.runtime import Site, hyb__
 from hybrid.core.open_numbers import is_same, size_of
 from hybrid.eager.tensor import Tensor, make_tensor
-from hybrid.errors import CaptureError
+from hybrid.errors import CaptureError, EagerOnlyError
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.number import Number
@@ -36,12 +36,29 @@ from hybrid.trace.values.varlist import MOST, LostItems
 def staged_for(site: Site, iterable: Any) -> Any:
     """The staged session of a loop over ``iterable``; None when plain Python does."""
     feed = feed_of(iterable)
+    if feed is not None and current().decides(site):
+        if isinstance(feed, Supplied):
+            raise EagerOnlyError(
+                "a size depends on values, or changes, in a loop over what Python gives one by one",
+                at=site.location,
+                why="How many items there are is known only when they have been given.",
+            )
+        return Unrolled(site, iter(_by_path(feed)))
     if feed is None or site.yields:
         stops = site.stops or (_may_raise() and type(iter(iterable)) in _AT_HAND)
         return Unrolled(site, iter(iterable)) if stops and not site.yields else None
     if isinstance(feed, Supplied) and feed.supply.kinds_met and not (site.stops or current().opens):
         feed.vary()
     return StagedFor(site, feed)
+
+
+def _by_path(feed: Any) -> Iterator[Any]:
+    """The items of ``feed``, whose number is a condition of the capture."""
+    length = feed.length
+    if type(length) is Number:
+        length = current().decided_count(length.whole())
+    for index in range(length):
+        yield feed.row(index)
 
 
 def _may_raise() -> bool:

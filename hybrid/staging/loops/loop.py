@@ -17,7 +17,7 @@ from hybrid.core.dataclass import replace
 from hybrid.core.own_names import PREFIX
 from hybrid.core.tree import flatten
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import CaptureError
+from hybrid.errors import CaptureError, PathError
 from hybrid.ir import Graph, Op, Value
 from hybrid.ir.interpreter import interpreting
 from hybrid.number import Number
@@ -48,7 +48,7 @@ from hybrid.trace.regions.branch import (
     params_of,
     write_cell,
 )
-from hybrid.trace.regions.merge import describe, is_number, remedy, spoken
+from hybrid.trace.regions.merge import describe, is_number, is_reshaped, remedy, spoken
 from hybrid.trace.regions.merge_lists import chosen_list
 from hybrid.trace.regions.pending_errors import PendingError
 from hybrid.trace.regions.region import Region, truth
@@ -330,7 +330,8 @@ class StagedLoop(Staged):
             refuse_length(carry.initial, final, carry.label, self.site.location)
             refuse_rebound(carry, final, self.parent, self.site.location)
             called = spoken(carry.label)
-            raise CaptureError(
+            error = PathError if is_reshaped(carry.initial, final) else CaptureError
+            raise error(
                 f"{called} is {describe(carry.initial)} before an iteration of this loop, "
                 f"and {describe(final)} after it",
                 at=self.site.location,
@@ -399,7 +400,8 @@ class StagedLoop(Staged):
             carry.unchanged = False
             return carry
         called = spoken(label)
-        raise CaptureError(
+        error = PathError if is_reshaped(before, final) else CaptureError
+        raise error(
             f"{called} is {describe(before)} before this loop, and {describe(final)} after an "
             "iteration",
             at=self.site.location,

@@ -11,7 +11,8 @@ from types import TracebackType
 from typing import Any
 
 from hybrid.convert.runtime import Site
-from hybrid.staging.sessions.views import tracing
+from hybrid.errors import PathError
+from hybrid.staging.sessions.views import tell_site, tracing
 from hybrid.trace.regions.continuation import go_on
 
 ONE_BY_ONE = "Python goes over its items one by one"
@@ -57,6 +58,14 @@ class Session:
         """Whether there is another pass; ``found`` are the local variables."""
         raise NotImplementedError
 
+    def staged_again(self, found: Mapping[str, Any]) -> bool:
+        """Whether the staged session has another pass."""
+        try:
+            return self.staged.again(found)
+        except PathError as error:
+            tell_site(error, self.site, getattr(self.staged, "tracer", None))
+            raise
+
     def __enter__(self) -> None:
         if self.staged is not None:
             self.staged.__enter__()
@@ -65,9 +74,12 @@ class Session:
         self, kind: type | None, error: BaseException | None, trace: TracebackType | None
     ) -> bool:
         if self.staged is not None:
-            return self.staged.__exit__(kind, error, trace)
+            caught = self.staged.__exit__(kind, error, trace)
+            tell_site(error, self.site)
+            return caught
         if error is not None:
             self.abandon()
+            tell_site(error, self.site)
         return False
 
     def abandon(self) -> None:

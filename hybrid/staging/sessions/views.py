@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections import ChainMap, UserDict, UserList, deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
-from hybrid.convert.runtime import hyb__
+from hybrid.convert.runtime import Site, hyb__
 from hybrid.core.tree import flatten
 from hybrid.eager.progress import unwrapped
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import CaptureError, NeedsValue, TracedBoolError, author_location
+from hybrid.errors import CaptureError, NeedsValue, PathError, TracedBoolError, author_location
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.number import Number
+from hybrid.trace.regions.region import truth
 from hybrid.trace.values.optional import OptionalValue, is_optional, refuse_missing
 from hybrid.trace.values.varlist import VarList, holds_varlist, refuse_varlist
 
@@ -35,6 +37,34 @@ def is_traced(value: Any) -> bool:
 def tracing() -> bool:
     """Whether a function is being captured on this thread."""
     return bool(ACTIVE) and current().traces
+
+
+def decided(site: Site, test: Any) -> Any:
+    """``test``, or its truth where each path through the construct is captured by itself."""
+    if not is_traced(test) or isinstance(test, OptionalValue) or not current().decides(site):
+        return test
+    return current().decision(truth(test))
+
+
+@contextmanager
+def deciding(site: Site) -> Iterator[None]:
+    """A context in which sizes that differ between paths tell ``site``, where it is outermost."""
+    try:
+        yield
+    except PathError as error:
+        tell_site(error, site)
+        raise
+
+
+def tell_site(error: BaseException | None, site: Site, around: Any = None) -> None:
+    """Let a PathError that leaves the construct at ``site`` say that it is the outermost one.
+
+    ``around`` is the tracer of its surroundings, where that is not the current one.
+    """
+    if isinstance(error, PathError) and tracing():
+        around = around or current()
+        if around.parent is None and not around.decides(site):
+            error.site = site
 
 
 def held(value: Any) -> Any:

@@ -14,6 +14,7 @@ from typing import Any
 from hybrid.autodiff.presence import Ct, OptionalCt, neutral
 from hybrid.autodiff.tape import history, pulled_back
 from hybrid.core.exceptions import is_interrupt
+from hybrid.core.sizes import OpenSizes
 from hybrid.core.tree import flatten, unflatten
 from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import ending
@@ -47,7 +48,7 @@ from hybrid.trace.places.differences import containers_in
 from hybrid.trace.places.frames import BOUNDARIES
 from hybrid.trace.places.place import Key
 from hybrid.trace.regions.requires_grad import Turning
-from hybrid.trace.regions.tracer import Cell, LoggedPlace, Tracer
+from hybrid.trace.regions.tracer import Cell, LoggedPlace, Paths, Tracer
 from hybrid.trace.values.varlist import refuse_written
 
 
@@ -62,6 +63,7 @@ def capture(
     convert: Callable[[Any, bool], Any] | None = None,
     unrolls: bool = False,
     follows: bool = False,
+    paths: Paths | None = None,
     numbers: Collection[int] = (),
     opened: Mapping[tuple[int, int], Any] | None = None,
 ) -> Capture:
@@ -70,7 +72,8 @@ def capture(
     The ``numbers`` among the leaves become inputs.  ``opened`` axes (leaf, axis) get a symbol for
     each of the numbers given for them.  ``convert`` makes functions of the author's
     stage their control flow; ``unrolls`` tells to trace loops over Python ranges iteration by
-    iteration, ``follows`` to follow which tensors are one.  Whatever happens, function, cells,
+    iteration, ``follows`` to follow which tensors are one; ``paths`` is what is known of
+    sizes that depend on values.  Whatever happens, function, cells,
     attributes and containers are left as they were, but for what may be the work of other threads:
     ``UnsettledPlace`` tells of that.  An exception of the author's carries what was written before
     it (see exceptions.py).
@@ -87,6 +90,9 @@ def capture(
         refuses=None if current().batches else refuse_recurring,
         many=current().many,
     )
+    tracer.paths = paths or Paths()
+    if tracer.paths.sized:
+        tracer.opens = OpenSizes()
     writes = Writes(tracer, guards)
     trace = functools.partial(_captured, writes, function, args, kwargs, leaves, numbers, opened)
     return ending(trace, writes.undo)
@@ -108,7 +114,8 @@ def _captured(
     tracer, guards = writes.tracer, writes.guards
     structure = flatten((args, kwargs))[1]
     axes = open_axes(leaves, opened) if opened else None
-    tracer.opens = None if axes is None else axes.sizes
+    if axes is not None:
+        tracer.opens = axes.sizes
     originals, leaves = leaves, leaves if axes is None else stand_ins(leaves, axes)
     with interpreting(tracer):
         places = {i: number_cell(leaves[i]) for i in numbers}
@@ -142,6 +149,10 @@ def _captured(
                 require_apart(tracer, originals, axes, guards.outside)
             captured = _CaptureBuilder(writes, leaves, known).run(result)
             captured.open_axes = axes
+            if tracer.opens is not None and len(tracer.opens.symbols) > len(
+                () if axes is None else axes.places
+            ):
+                captured.value_sizes = tracer.opens
         except BaseException as error:
             writes.give_up(error)
             raise

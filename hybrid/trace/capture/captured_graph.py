@@ -221,7 +221,7 @@ class OpenAxes:
         """``n = 9 of f32[n,4]``: the sizes of a call of ``leaves``."""
         values = [
             f"{symbol.name} = {leaves[i].type.shape[axis]}"
-            for symbol, (i, axis) in zip(self.sizes.symbols, self.places, strict=True)
+            for symbol, (i, axis) in zip(self.sizes.symbols, self.places, strict=False)
         ]
         types = [str(type_) for _, type_ in sorted(self.types.items())]
         return f"{', '.join(values)} of {', '.join(types)}"
@@ -231,8 +231,10 @@ class OpenAxes:
         values = tuple([leaves[i].type.shape[axis] for i, axis in self.places])
         if not self.sizes.holds(values):
             return None
+        # No type of an argument has a size that depends on values.
+        every = (*values, *[symbol.value for symbol in self.sizes.symbols[len(values) :]])
         same = all(leaves[i].type is type_ for i, type_ in self.closed.items()) and all(
-            self.sizes.bound(type_.shape, values) == leaves[i].type.shape
+            self.sizes.bound(type_.shape, every) == leaves[i].type.shape
             for i, type_ in self.types.items()
         )
         return values if same else None
@@ -240,6 +242,7 @@ class OpenAxes:
     def fits(self, tensor: Tensor, type_: TensorType, leaves: Sequence[Any]) -> bool:
         """Whether ``tensor`` has the open ``type_``, as it is at a call of ``leaves``."""
         values = [leaves[i].type.shape[axis] for i, axis in self.places]
+        values += [symbol.value for symbol in self.sizes.symbols[len(values) :]]
         bound = self.sizes.bound(type_.shape, values)
         return tensor.type.dtype is type_.dtype and tensor.type.shape == bound
 
@@ -279,6 +282,7 @@ class Capture:
     notes: list[tuple[Location | None, str]] = field(default_factory=list)
     plans: Plans | None = None  # that run the graph, where they are known
     open_axes: OpenAxes | None = None  # of the arguments, where the graph is one for many sizes
+    value_sizes: OpenSizes | None = None  # all symbols, where some depend on values
     filed: str = ""  # of an open one: in a file, or loaded from there, or why not
     recaptured: tuple[str, ...] = ()  # the reasons to capture again that have led to this one
 

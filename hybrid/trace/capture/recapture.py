@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from hybrid.core.dataclass import dataclass, field
 from hybrid.core.timing import phase
 from hybrid.core.tree import flatten
-from hybrid.errors import CaptureError, NeedsValue
+from hybrid.errors import CaptureError, NeedsValue, PathError
 from hybrid.trace.capture.side_effects import PlainWrites, held_tensors, numbers_in
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.matching import Written
@@ -27,6 +27,7 @@ from hybrid.trace.places.differences import ContainerDifference, PlaceDifference
 from hybrid.trace.places.journal import LoggedPlace
 from hybrid.trace.places.place import Key
 from hybrid.trace.regions.ties import Unfollowed
+from hybrid.trace.regions.tracer import NeedsSizes, Paths, site_key
 
 if TYPE_CHECKING:
     from hybrid.trace.capture.captured_graph import Capture
@@ -136,6 +137,7 @@ class Attempt:
     hosts: Hosts = field(default_factory=Hosts)
     needed: NeedsValue | None = None  # why loops over Python ranges are unrolled
     follows: bool = False  # whether flags say which tensors are one
+    paths: Paths = field(default_factory=Paths)
     disturbed: list[UnsettledPlace] = field(default_factory=list)  # since something else was found
     reasons: list[str] = field(default_factory=list)  # to capture again, in their order
 
@@ -164,7 +166,10 @@ class Attempt:
         """Return an Attempt for a later call, with no knowledge of written containers."""
         written = self.written
         known = Written(claimed=written.claimed, owners=written.owners, names=written.names)
-        return Attempt(written=known, hosts=self.hosts, needed=self.needed, follows=self.follows)
+        return Attempt(
+            written=known, hosts=self.hosts, needed=self.needed, follows=self.follows,
+            paths=self.paths,
+        )  # fmt: skip
 
 
 Once = Callable[[Reads, Guards, Attempt], "Capture"]
@@ -189,6 +194,20 @@ def _need_value(attempt: Attempt, found: NeedsValue, _: Any) -> None:
 def _follow(attempt: Attempt, _found: Unfollowed, _: Any) -> None:
     """Let flags say which tensors are one, since a write or comparison depends on it."""
     attempt.follows = True
+    attempt.begin_anew()
+
+
+def _size(attempt: Attempt, _found: NeedsSizes, _: Any) -> None:
+    """Have symbols for sizes that depend on values."""
+    attempt.paths.sized = True
+    attempt.begin_anew()
+
+
+def _decide(attempt: Attempt, found: PathError, _: Any) -> None:
+    """Capture each path through a construct by itself, since sizes differ between them."""
+    if found.site is None:
+        raise found
+    attempt.paths.decided.add(site_key(found.site))
     attempt.begin_anew()
 
 
@@ -238,6 +257,8 @@ def _take_as_inputs(
 REASONS = (
     Reason(NeedsValue, "a number has to be known", 1, _need_value),
     Reason(Unfollowed, "which tensors are one has to be known", 1, _follow),
+    Reason(PathError, "sizes differ between paths", LIMIT // 2, _decide),
+    Reason(NeedsSizes, "a size depends on values", 1, _size),
     Reason(UnseenOwner, "it sets attributes that no code leads to", LIMIT, _watch, anew=False),
     Reason(UnsettledPlace, "others may have changed a place", LIMIT, _claim, anew=False),
     Reason(RewrittenContainer, "it writes containers", LIMIT, _take_as_inputs),
@@ -251,11 +272,13 @@ def recaptured(
     configured: Callable[[Any], bool],
     once: Once,
     free: Iterable[Address] = (),
+    paths: Paths | None = None,
 ) -> Capture:
     """Return the Capture of ``function`` that ``once`` makes, called until nothing is missing.
 
-    The numbers at ``free`` are inputs.  An exception of the function's, and a capture that is
-    refused, end it; so do more than ``LIMIT`` captures.
+    The numbers at ``free`` are inputs; ``paths`` are what captures before have found out.  An
+    exception of the function's, and a capture that is refused, end it; so do more than ``LIMIT``
+    captures.
     """
 
     def tried(attempt: Attempt) -> Capture:
@@ -285,7 +308,7 @@ def recaptured(
         finally:
             attempt.let_stand()
 
-    attempt = Attempt(free=tuple(free))
+    attempt = Attempt(free=tuple(free), paths=paths or Paths())
     made = repeated(attempt, REASONS)
     made.recaptured = tuple(attempt.reasons)
     if attempt.needed is not None:

@@ -8,18 +8,25 @@ that it came from still hold what they held.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from hybrid.core.dataclass import dataclass
-from hybrid.eager.execution import EAGER, array_of
+from hybrid.core.exceptions import Leaving
+from hybrid.core.sizes import OpenSizes
+from hybrid.eager.batched_value import Lane
+from hybrid.eager.execution import EAGER, array_of, measured
 from hybrid.eager.tensor import Tensor, make_tensor
-from hybrid.errors import CaptureError, Location, author_location
-from hybrid.ir import Value
+from hybrid.errors import CaptureError, HybridError, Location, author_location
+from hybrid.ir import Node, Value
+from hybrid.ir.bound_graphs import SizeBinding
 from hybrid.ir.record import Leaf
 from hybrid.memory import native
+from hybrid.number.staging import OwnCall
+from hybrid.ops.flow.control import py_call
+from hybrid.ops.index.value_sizes import VALUE_SIZED
 from hybrid.trace.places.address import Address, ArgumentLeaf
 
 if TYPE_CHECKING:
@@ -61,10 +68,10 @@ def constant_value(tracer: Tracer, tensor: Tensor) -> np.ndarray | None:
 
     The capture counts on it from then on: what it came from must not be changed meanwhile.
     """
-    walk = _ConstantEvaluator()
+    walk = ConstantEvaluator()
     try:
         value = walk.of_tensor(tracer, tensor)
-    except _NotConstant:
+    except NotConstant:
         return None
     for around, key in walk.used:
         around.constants.add(key)
@@ -88,11 +95,11 @@ def refuse_constant_write(tracer: Tracer, tensor: Tensor, at: Location | None = 
         )
 
 
-class _NotConstant(Exception):
+class NotConstant(Exception):
     """Raised where a value depends on the call."""
 
 
-class _ConstantEvaluator:
+class ConstantEvaluator:
     """Evaluates a traced value by running its nodes eagerly on tensors from outside."""
 
     def __init__(self) -> None:
@@ -107,7 +114,7 @@ class _ConstantEvaluator:
         entry = tracer.cells.get(id(tensor))
         if entry is not None and entry.written:
             if tracer.parent is None:
-                raise _NotConstant
+                raise NotConstant
             return self.of_value(tracer, entry.value)
         if tracer.parent is not None:
             return self.of_tensor(tracer.parent, tensor)
@@ -119,28 +126,41 @@ class _ConstantEvaluator:
         gradient = address is not None and isinstance(address.owner, (Leaf, ArgumentLeaf))
         varying = tracer.varying is None or id(tensor) in tracer.varying
         if varying or gradient or tensor.record is not None or type(tensor.content) is Value:
-            raise _NotConstant
+            raise NotConstant
         self.sources[id(tensor)] = tensor, address
         return make_tensor(tensor.type, tensor.content)
 
     def of_value(self, tracer: Tracer, value: Value) -> Tensor:
         """Return the value of a node's result or a parameter in the graph of ``tracer``."""
-        needed, nodes = {value}, []
+        known = self.known(tracer)
+        needed, nodes = {value} - known.keys(), []
         for node in reversed(tracer.builder.nodes):
             if not needed.isdisjoint(node.results):
-                if not node.pure or node.regions:
-                    raise _NotConstant
+                if not self.runs(node):
+                    raise NotConstant
                 needed.difference_update(node.results)
-                needed.update(node.operands)
+                needed.update([v for v in node.operands if v not in known])
                 nodes.append(node)
         cells = {entry.initial: entry.tensor for entry in tracer.cells.values()}
         if not needed <= cells.keys():  # a loop's index, what a loop carries
-            raise _NotConstant
-        known = {v: self.of_cell(tracer, cells[v]) for v in needed}
+            raise NotConstant
+        known.update({v: self.of_cell(tracer, cells[v]) for v in needed})
         for node in reversed(nodes):
-            operands = [known[v] for v in node.operands]
-            known.update(zip(node.results, EAGER.run(node.op, operands, node.attrs), strict=True))
+            results = self.run(node, [known[v] for v in node.operands])
+            known.update(zip(node.results, results, strict=True))
         return known[value]
+
+    def known(self, _tracer: Tracer) -> dict[Value, Tensor]:
+        """Return the values of the graph that are known already."""
+        return {}
+
+    def runs(self, node: Node) -> bool:
+        """Whether ``node`` is one that ``run`` takes."""
+        return node.pure and not node.regions and not node.is_open
+
+    def run(self, node: Node, operands: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Return the results of ``node``."""
+        return EAGER.run(node.op, operands, node.attrs)
 
     def of_cell(self, tracer: Tracer, tensor: Tensor) -> Tensor:
         """Return what an outer ``tensor`` held when the graph of ``tracer`` began."""
@@ -148,5 +168,64 @@ class _ConstantEvaluator:
         if tracer.parent is not None:
             return self.of_tensor(tracer.parent, tensor)
         if tracer.cells[id(tensor)].written:
-            raise _NotConstant
+            raise NotConstant
         return self.of_source(tracer, tensor)
+
+
+class _SampleEvaluator(ConstantEvaluator):
+    """Evaluates a traced value as it is at the call that is captured."""
+
+    def __init__(self, sizes: OpenSizes) -> None:
+        super().__init__()
+        self.binding = SizeBinding(sizes, [symbol.value for symbol in sizes.symbols])
+
+    def of_source(self, tracer: Tracer, tensor: Tensor) -> Tensor:
+        """Return ``tensor`` with the sizes of the call."""
+        if tensor.content is None or isinstance(tensor.content, (Value, Lane)):
+            raise NotConstant
+        return make_tensor(self.binding.type(tensor.type), tensor.content)
+
+    def of_cell(self, tracer: Tracer, tensor: Tensor) -> Tensor:
+        """Return what ``tensor`` held when the capture began."""
+        if tracer.parent is not None:
+            raise NotConstant
+        return self.of_source(tracer, tensor)
+
+    def known(self, tracer: Tracer) -> dict[Value, Tensor]:
+        """Return the values that earlier sizes have asked for."""
+        return tracer.samples if tracer.parent is None else {}
+
+    def runs(self, node: Node) -> bool:
+        """Whether ``node`` leaves no traces."""
+        return lasting_call(node) is None
+
+    def run(self, node: Node, operands: Sequence[Tensor]) -> Sequence[Tensor]:
+        """Return the results of ``node`` at the sizes of the call."""
+        if node.op.name in VALUE_SIZED:
+            return measured(node.op, operands[0])[:1]
+        attrs = tuple([(name, self.binding.attribute(value)) for name, value in node.attrs])
+        regions = tuple(map(self.binding.graph, node.regions))
+        try:
+            return EAGER.run(node.op, operands, attrs, regions)
+        except HybridError:  # which the run will meet as well
+            raise NotConstant from None
+
+
+def lasting_call(node: Node) -> Node | None:
+    """Return ``node``, or one in it, whose call of Python leaves traces, if there is one."""
+    if node.op is py_call:
+        function = node.attributes["function"]
+        function = function.function if type(function) is Leaving else function
+        return None if isinstance(function, OwnCall) and function.repeats else node
+    found = [lasting_call(inner) for region in node.regions for inner in region.nodes]
+    return next((inner for inner in found if inner is not None), None)
+
+
+def value_here(tracer: Tracer, tensor: Tensor) -> Tensor | None:
+    """Return what ``tensor`` is at the call that is captured; None where that is not known."""
+    assert tracer.opens is not None
+    walk = _SampleEvaluator(tracer.opens)
+    try:
+        return walk.of_value(tracer, tracer.traced(tensor).content)
+    except NotConstant:
+        return None

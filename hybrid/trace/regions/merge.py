@@ -14,9 +14,10 @@ from hybrid import ops
 from hybrid.core.dataclass import dataclass, field
 from hybrid.core.open_numbers import is_open, is_same
 from hybrid.core.own_names import PREFIX, RESULT, VALUE
+from hybrid.core.tree import flatten
 from hybrid.core.types import DType, TensorType, bool_, float64, int64, promote, promote_scalar
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import CaptureError, Location
+from hybrid.errors import CaptureError, Location, PathError
 from hybrid.ir import Op
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.number import Number
@@ -359,7 +360,8 @@ class Merge:
 
     def refuse(self, a: Any, b: Any, name: str) -> Any:
         called = spoken(name)
-        raise CaptureError(
+        error = PathError if is_reshaped(a, b) else CaptureError
+        raise error(
             f"{called} is {self._described(a, self.first, name)}, and "
             f"{self._described(b, self.second, name)}",
             at=self.at,
@@ -435,7 +437,7 @@ def weak_tensor(value: Any, dtype: DType) -> Tensor:
 def common_type(a: Any, b: Any) -> TensorType | None:
     """The tensor type that both values can take; None when their shapes differ."""
     if isinstance(a, Tensor) and isinstance(b, Tensor):
-        if a.type.shape != b.type.shape:
+        if not is_same(a.type.shape, b.type.shape):
             return None
         return a.type if a.type is b.type else a.type.with_dtype(promote(a.dtype, b.dtype))
     tensor, number = (a, b) if isinstance(a, Tensor) else (b, a)
@@ -491,6 +493,15 @@ def remedy(a: Any, b: Any) -> str:
             "variables or a named tuple"
         )
     return ""
+
+
+def is_reshaped(a: Any, b: Any) -> bool:
+    """Whether two values are tensors that differ in their shapes alone, or structures of such."""
+    (left, structure), (right, other) = flatten(a), flatten(b)
+    return structure == other and all(
+        x is y or (isinstance(x, Tensor) and isinstance(y, Tensor) and x.dtype is y.dtype)
+        for x, y in zip(left, right, strict=True)
+    )
 
 
 def describe(value: Any) -> str:

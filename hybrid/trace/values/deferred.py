@@ -250,6 +250,10 @@ class DeferredCall(OwnCall):
         self.function, self.build, self.location = function, deferred.build, location
         self.raises = raises
 
+    @property
+    def repeats(self) -> bool:  # type: ignore[override]
+        return self.raises != ()  # else it prints
+
     def __call__(self, *arrays: Any) -> tuple[()]:
         try:
             self.function(*self.build([np.asarray(a) for a in arrays]))

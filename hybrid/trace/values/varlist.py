@@ -190,13 +190,23 @@ class VarList(UnknownLengthItems):
         require_room(rows, self.capacity, self.at)
         self.fits = current() is self.owner
 
+    def row_order(self) -> Tensor | None:
+        """The rows that are items, in their order; None where each of the first is one."""
+        if self.gaps is None:
+            return None
+        self._put_in_order()
+        return ops.where(self.gaps.exist, self.order, ops.arange(self.order.shape[0]))
+
     def _row(self, index: Tensor) -> Tensor:
         if self.gaps is None:
             return index
+        self._put_in_order()
+        return ops.where(self.gaps.exist, pick(self.order, index), index)
+
+    def _put_in_order(self) -> None:
         if self.order is None:
             with interpreting(self.owner):
                 self.order = self._order()
-        return ops.where(self.gaps.exist, pick(self.order, index), index)
 
     def _order(self) -> Tensor:
         """A stack of the rows that are items; unspecified where there are no gaps."""

@@ -37,10 +37,6 @@ def a_text_is_chosen(x):
     return x, state
 
 
-def a_mask_selects(x):
-    return hy.sum(x[x > 0])
-
-
 def none_on_one_path(x):
     def loss(v):
         if v > 3:
@@ -73,13 +69,6 @@ MESSAGES: list[tuple[Callable[..., Any], int, str, str, str]] = [
         "if x > 3:",
         f"{BY_VALUE}Fix: use an int in place of the text, and look the text up outside: "
         "NAMES[code].",
-    ),
-    (
-        a_mask_selects, 1,
-        "a traced mask (bool[]) selects elements",
-        "return hy.sum(x[x > 0])",
-        "How many depends on values, and shapes in a graph are fixed.\nFix: keep the shape: "
-        "hybrid.where(mask, x, 0), with what changes no sum, product or maximum in place of 0.",
     ),
     (
         none_on_one_path, 2,

@@ -175,7 +175,7 @@ def test_what_gives_a_capture_up_is_not_hidden_by_an_exit_that_fails() -> None:
 
     def function(x):
         with Fails():
-            return x[x > 0]
+            return {x.sum().item(): 1}
 
-    with pytest.raises(CaptureError, match="depend"):
+    with pytest.raises(CaptureError, match="a dict key"):
         hy.hybridize(function)(X)

@@ -20,32 +20,32 @@ def grow(x):
     return ys
 
 
-def another_shape_each_time(x):
+def another_structure_each_time(x):
     y = x
-    while size(y) < 50:
-        y = hy.concat([y, y])
-    return y
+    while size(x) < 50:
+        x, y = x * 2, (y, x)
+    return x
 
 
-def one_shape_all_the_time(x):
-    y = hy.concat([x, x])
-    while size(y) < 50:
-        y = y * 2
-    return y
+def one_structure_all_the_time(x):
+    y = (x, x)
+    while size(x) < 50:
+        x, y = x * 2, (y[1], x)
+    return x
 
 
-def another_shape_in_an_iteration(x):
+def another_structure_in_an_iteration(x):
     last = hy.zeros(2)
     while size(x) < 50:
-        last = x * 2
+        last = (x, x * 2)
         x = x * 2
     return last
 
 
-def of_the_same_shape_before(x):
-    last = hy.zeros(3)
+def of_the_same_structure_before(x):
+    last = (x, x)
     while size(x) < 50:
-        last = x * 2
+        last = (x, x * 2)
         x = x * 2
     return last
 
@@ -312,10 +312,10 @@ def gone_over_as_a_list(x):
 
 
 ROWS = [
-    Row(another_shape_each_time, "give y its final type, shape and structure before the loop",
-        (one_shape_all_the_time,)),
-    Row(another_shape_in_an_iteration, "give last the same type, shape and structure before the "
-        "loop", (of_the_same_shape_before,)),
+    Row(another_structure_each_time, "give y its final type, shape and structure before the loop",
+        (one_structure_all_the_time,)),
+    Row(another_structure_in_an_iteration, "give last the same type, shape and structure before "
+        "the loop", (of_the_same_structure_before,)),
     Row(two_names_of_one_list, "let only one name hold the list, or bind the name to a copy in "
         "each iteration", (one_name, a_copy_in_each_iteration)),
     Row(another_kind_of_object, "set the attributes of one P in place, or give them their final "

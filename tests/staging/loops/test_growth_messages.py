@@ -142,8 +142,8 @@ def unlike_returned(x):
     return ys
 
 
-def stacked(x):
-    return hy.stack(grow(x))
+def searched_for(x):
+    return hy.searchsorted(grow(x), x)
 
 
 def unpacked_into_a_call(x):
@@ -179,7 +179,7 @@ UNLIKE = (
     "Fix: give a list the same type, shape and structure on both paths."
 )
 CASES: dict[Callable[..., Any], str] = {
-    stacked: known("given to stack()", "return hy.stack(grow(x))"),
+    searched_for: known("given to searchsorted()", "return hy.searchsorted(grow(x), x)"),
     comprehension: known("gone over by a comprehension", "return {y * 2 for y in grow(x)}"),
     unpacked: known("unpacked", "a, b = grow(x)"),
     unpacked_into_a_call: known("unpacked", "return max(*grow(x))"),

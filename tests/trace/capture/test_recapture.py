@@ -14,7 +14,7 @@ import hybrid as hy
 from hybrid.errors import CaptureError
 from hybrid.trace.capture.recapture import DISTURBANCES, LIMIT, REASONS
 
-NEEDED, FOLLOWED, OWNERS, PLACES, CONTAINERS = (reason.name for reason in REASONS)
+NEEDED, FOLLOWED, _, _, OWNERS, PLACES, CONTAINERS = (reason.name for reason in REASONS)
 X = hy.asarray([1.0, 2.0, 3.0])
 STEPS = ["relu", "tanh", "exp"]
 state = types.SimpleNamespace()
