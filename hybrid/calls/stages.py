@@ -136,14 +136,20 @@ class _Stage:
 
 
 def _stages(graph: Graph, sizes: OpenSizes, fast: bool) -> list[_Stage]:
-    """``graph`` in stages, each but the last with a node behind it whose size depends on values."""
-    cuts: list[tuple[list[Node], Node | None]] = [([], None)]
+    """``graph`` in stages, each but the last with a node behind it whose size depends on values.
+
+    What a stage need not compute for that node is left to the later ones, which need less memory
+    between them then.
+    """
+    cuts: list[tuple[list[Node], Node | None]] = []
+    waiting: list[Node] = []
     for node in graph.nodes:
-        if node.op.name in VALUE_SIZED:
-            cuts[-1] = cuts[-1][0], node
-            cuts.append(([], None))
-        else:
-            cuts[-1][0].append(node)
+        if node.op.name not in VALUE_SIZED:
+            waiting.append(node)
+            continue
+        now, waiting = _split(waiting, node)
+        cuts.append((now, node))
+    cuts.append((waiting, None))
     wanted = set(graph.results)  # of the stages behind
     found = []
     for nodes, last in reversed(cuts):
@@ -156,6 +162,18 @@ def _stages(graph: Graph, sizes: OpenSizes, fast: bool) -> list[_Stage]:
         found.append(_Stage(part, sizes, last, fast=fast))
         wanted.update(read)
     return found[::-1]
+
+
+def _split(nodes: Sequence[Node], last: Node) -> tuple[list[Node], list[Node]]:
+    """The ``nodes`` that ``last`` needs, or that show that they ran; then the others."""
+    needed, now, later = set(last.operands), [], []
+    for node in reversed(nodes):
+        if node.observable or not needed.isdisjoint(node.results):
+            needed.update(node.operands)
+            now.append(node)
+        else:
+            later.append(node)
+    return now[::-1], later[::-1]
 
 
 def _refuse_effects(graphs: Sequence[Graph]) -> None:

@@ -17,7 +17,6 @@ from hybrid.bench.compare.adapters.hybrid_ import encoder_layer
 from hybrid.bench.compare.problems import LENGTHS, sentences
 from hybrid.bench.peers import Peer, installed, peers, require_agreement
 from hybrid.bench.registry import Case, Target, Way, workload
-from hybrid.errors import CaptureError
 
 BESIDE = ("torch.compile", "jax", "onnxruntime")
 WIDTHS = (64, 256)
@@ -78,15 +77,12 @@ def timed(label: str, ways: Mapping[str, Way], check: Callable[[], Mapping[str, 
 
 def beside(label: str, function: Callable[..., Any], arguments: Sequence[Any], share: float,
            parts: int = 1) -> Case:  # fmt: skip
-    """``function`` run eagerly and hybridized; where it cannot be captured, eagerly alone."""
+    """``function`` run eagerly and hybridized."""
     captured = hy.hybridize(function)
-    ways: dict[str, Way] = {"eager": lambda: function(*arguments)}
-    try:
-        captured.graph(*arguments)
-    except CaptureError as error:
-        refusal = error.what
-        return timed(label, ways, lambda: {label: f"refused, {refusal}"}, {})
-    ways["hybridized"] = lambda: captured(*arguments)
+    ways: dict[str, Way] = {
+        "eager": lambda: function(*arguments),
+        "hybridized": lambda: captured(*arguments),
+    }
 
     def check() -> dict[str, str]:
         require_same_bits(label, function(*arguments), captured(*arguments))
