@@ -8,23 +8,20 @@ import sys
 import types
 import warnings
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from hybrid.calls.dynamic_axes import Axis, Declared, Table, declared_axes, require_table
 from hybrid.calls.executable import PlanInfo, Planned
 from hybrid.calls.families import NONE, Family, NumberInputs, Trace, covers, family_key
-from hybrid.calls.open_families import MOST, AtSizes, Opened, OpenFamily, open_family_key
-from hybrid.calls.open_plans import BoundCaptures
+from hybrid.calls.open_families import AtSizes, Opened, OpenFamily, open_family_key
 from hybrid.calls.recapture_reasons import Call, about_numbers, described, why_new
-from hybrid.calls.stages import OtherSizes, StagedCapture, StagedPlanned
+from hybrid.calls.staged_calls import StagedCalls
 from hybrid.config import is_configured, plan_cache
 from hybrid.core.exceptions import taken
 from hybrid.core.timing import phase
 from hybrid.core.tree import flatten
-from hybrid.eager.launch import fill
 from hybrid.eager.streams import submit
-from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import STATE, as_before
 from hybrid.errors import (
     OF_CAPTURE,
@@ -60,7 +57,7 @@ MODES = ("auto", "trace", "ast")
 BOUND_NBYTES = 64 << 20  # of the plans that the open captures of a function are bound to
 
 
-class Hybridized:
+class Hybridized(StagedCalls):
     """A callable that runs ``function`` as plans; see ``hybridize``."""
 
     def __init__(
@@ -198,85 +195,6 @@ class Hybridized:
         if planned.is_staged:
             return self._staged(planned, args, kwargs, leaves, given)
         return (planned.queued if ACTIVE and current().queues else planned.run)(*given)
-
-    def _staged(
-        self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any],
-        given: tuple[Any, ...],
-    ) -> Any:  # fmt: skip
-        """The call by stages; where sizes turn out to be others, by those made for these."""
-        if ACTIVE and current().queues:
-            fill([leaf for leaf in leaves if isinstance(leaf, Tensor)])
-        try:
-            return planned.run(*given)
-        except OtherSizes:
-            for quick in self._quick:
-                for types_ in [types_ for types_, found in quick.items() if found is planned]:
-                    del quick[types_]
-        with STATE:
-            tried = [planned]
-            for other in self._alike(planned, leaves):
-                if other not in tried:
-                    tried.append(other)
-                    with suppress(OtherSizes):
-                        return self._counted(other).run(*given)
-            if len(tried) < MOST:
-                with uncollected(), phase(f"capture {self._name()}"):
-                    other = self._captured_again(planned, args, kwargs, leaves)
-                with suppress(OtherSizes):
-                    return self._counted(other).run(*given)
-        raise EagerOnlyError(
-            f"sizes depend on values in more than {MOST} ways",
-            at=planned.capture.graph.nodes[-1].location,
-            why="Each way through the branches and loops in which sizes differ is a plan.",
-        )
-
-    def _counted(self, planned: Planned) -> Planned:
-        """``planned``, which is about to run, and is looked at first from now on."""
-        alike = self._plans.get(planned.key, [])
-        if planned in alike:
-            alike.remove(planned)
-            alike.insert(0, planned)
-        self._clock = planned.last_used = self._clock + 1
-        planned.calls += 1
-        return planned
-
-    def _alike(self, planned: Planned, leaves: Sequence[Any]) -> Iterator[Planned]:
-        """Further plans in stages that serve a call, and the sizes of its arguments."""
-        for other in list(self._plans.get(planned.key, ())):
-            if other.is_staged and other.serves(leaves):
-                yield other
-        family = self._open_families.get(open_family_key(planned.key, leaves))
-        for made in () if family is None or planned.opened is None else list(family.captures):
-            values = made.values(leaves)
-            if values is not None and not any(one.known == values for one in made.planned):
-                yield self._kept(made.at(values, leaves, planned.key), leaves)
-
-    def _captured_again(
-        self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any]
-    ) -> Planned:
-        """A plan in stages for sizes for which those that there are do not hold."""
-        why = "sizes that depend on values meet other conditions"
-        if planned.opened is not None:
-            family = self._open_families[open_family_key(planned.key, leaves)]
-            trace = functools.partial(self._trace, args, kwargs, leaves, NONE)
-            found = family.opening(leaves, trace, self.options["optimize"] == "fast")
-            if found is not None:
-                found[0].why = why
-                return self._kept(found[0].at(found[1], leaves, planned.key), leaves)
-        inputs = NumberInputs(planned.numbers, planned.places)
-        made = self._trace(args, kwargs, leaves, inputs)
-        found = self._staged_of(made, leaves, planned.key, inputs)
-        found.why = why
-        self._families.setdefault(family_key(planned.key, leaves), Family()).plans.append(found)
-        return self._kept(found, leaves)
-
-    def _staged_of(
-        self, capture: Capture, leaves: Sequence[Any], key: Hashable, inputs: NumberInputs
-    ) -> Planned:
-        """The executable of a capture in which sizes depend on values."""
-        fast = self.options["optimize"] == "fast"
-        stages = StagedCapture(capture, BoundCaptures(capture, capture.value_sizes, fast=fast))
-        return StagedPlanned(stages, (), leaves, key, inputs.numbers)
 
     def _refuse_lost(self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         given, _ = flatten((args, kwargs))

@@ -48,7 +48,8 @@ from hybrid.trace.places.differences import containers_in
 from hybrid.trace.places.frames import BOUNDARIES
 from hybrid.trace.places.place import Key
 from hybrid.trace.regions.requires_grad import Turning
-from hybrid.trace.regions.tracer import Cell, LoggedPlace, Paths, Tracer
+from hybrid.trace.regions.tracer import Cell, LoggedPlace, Tracer
+from hybrid.trace.regions.value_sizes import Paths
 from hybrid.trace.values.varlist import refuse_written
 
 
@@ -90,8 +91,8 @@ def capture(
         refuses=None if current().batches else refuse_recurring,
         many=current().many,
     )
-    tracer.paths = paths or Paths()
-    if tracer.paths.sized:
+    tracer.paths = paths
+    if paths is not None and paths.sized:
         tracer.opens = OpenSizes()
     writes = Writes(tracer, guards)
     trace = functools.partial(_captured, writes, function, args, kwargs, leaves, numbers, opened)

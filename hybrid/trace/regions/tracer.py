@@ -7,8 +7,6 @@ tensors (``.grad``, a module's state) are *places*, and treated alike.
 
 from __future__ import annotations
 
-import itertools
-import operator
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -20,16 +18,15 @@ from hybrid.core.open_numbers import any_open, size_of, sizes_of_ints
 from hybrid.core.size_functions import SizeValue, size_function
 from hybrid.core.size_functions import value_here as size_here
 from hybrid.core.size_values import SizeArray
-from hybrid.core.sizes import HIGHEST, OpenSizes, Size
+from hybrid.core.sizes import OpenSizes, Size
 from hybrid.core.timing import phase
 from hybrid.core.tree import flatten
-from hybrid.core.types import DType, TensorType, bool_, dtype_of, int64, tensor_type
+from hybrid.core.types import DType, TensorType, bool_, dtype_of, tensor_type
 from hybrid.eager.execution import (
     array_of,
     as_tensor,
     holds_tensor,
     in_float32,
-    measured,
     prepare,
     stacked,
     stored_result,
@@ -37,10 +34,7 @@ from hybrid.eager.execution import (
 from hybrid.eager.tensor import Tensor, make_tensor, refuse_leaked
 from hybrid.errors import (
     CaptureError,
-    EagerOnlyError,
     Location,
-    PathError,
-    UncapturedCallError,
     author_location,
 )
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
@@ -69,7 +63,6 @@ from hybrid.trace.guards.constants import (
     Fact,
     constant_value,
     refuse_constant_write,
-    value_here,
 )
 from hybrid.trace.places.address import Address
 from hybrid.trace.places.code_owner import MISSING, Place, place_of
@@ -82,26 +75,8 @@ from hybrid.trace.regions.pending_errors import PendingError
 from hybrid.trace.regions.requires_grad import Turning, refusal
 from hybrid.trace.regions.row_names import same_item
 from hybrid.trace.regions.ties import Ties, ties_of, write_tied
+from hybrid.trace.regions.value_sizes import Paths, ValueSizes
 from hybrid.trace.values.traced_text import Entry, mark
-
-MOST_DECISIONS = 256  # of a capture: which path is taken, how often a loop runs
-
-
-def site_key(site: Any) -> Any:
-    """What tells the construct at ``site`` from others, in each capture."""
-    return site.kind, str(site.location), site.function
-
-
-@dataclass(eq=False, slots=True)
-class Paths:
-    """What captures of a function have found out about sizes that depend on values."""
-
-    sized: bool = False  # whether there are any
-    decided: set[Any] = field(default_factory=set)  # keys of sites, each path captured by itself
-
-
-class NeedsSizes(Exception):
-    """Raised where a size depends on values, by a capture that has no symbols for such."""
 
 
 @dataclass(eq=False, slots=True)
@@ -122,7 +97,7 @@ class Cell:
 
 
 @dataclass(eq=False)
-class Tracer:
+class Tracer(ValueSizes):
     """The interpreter that appends a node to ``builder`` for each op call."""
 
     builder: Builder
@@ -170,7 +145,7 @@ class Tracer:
     located: Location | None = None  # of nodes that are made of others
     began: int = field(default_factory=latest)  # before all that the capture records
     firsts: dict[Key, Value] = field(default_factory=dict)  # marks of gradients that are the first
-    paths: Paths = field(default_factory=Paths)
+    paths: Paths | None = None  # of whoever makes a capture again
     decisions: int = 0
     samples: dict[Value, Tensor] = field(default_factory=dict)  # values at the call captured
     size_values: dict[Value, Size] = field(default_factory=dict)  # of scalars that are sizes
@@ -225,79 +200,6 @@ class Tracer:
             record_call(op, tensors, with_regions(given, regions), results)
             self.recorded.update(t.content for t in results if t.record is not None)
         return results[0] if len(results) == 1 else results
-
-    def sized(self, op: Op, operand: Tensor) -> Tensor:
-        """The result of an op whose size depends on values: a new symbol."""
-        self.require_path(f"a size depends on values ({operand.type})")
-        return self._measured(op, operand, 0)[0]
-
-    def size_value(self, number: Tensor) -> Size | None:
-        """The size that an integer scalar is in each run; None inside branches and loops."""
-        if self.general:
-            return None
-        if self.parent is not None and not self.unrolls:
-            return None  # an index of a loop, perhaps, that is unrolled at the next attempt
-        self.require_path("a size depends on values")
-        number = self.traced(number)
-        known = self.size_values.get(number.content)
-        if known is None:
-            op = get_op("size_value")
-            _, known = self._measured(op, number, -HIGHEST)
-            self.size_values[number.content] = known
-        return known
-
-    def require_path(self, what: str) -> None:
-        """Raise PathError inside branches and loops."""
-        if self.parent is not None:
-            raise PathError(
-                f"{what} inside a branch or loop",
-                at=author_location(),
-                why="Sizes of what branches and loops make are known before they run.",
-                fix="keep the shape: hybrid.where(mask, x, 0), with what changes no sum, product "
-                "or maximum in place of 0; or select behind the loop",
-            )
-
-    def decides(self, site: Any) -> bool:
-        """Whether each path through the construct at ``site`` is captured by itself."""
-        decided = self.paths.decided
-        return bool(decided) and self.parent is None and site_key(site) in decided
-
-    def decision(self, test: Tensor) -> bool:
-        """The truth of ``test``, a bool scalar, which is a condition from now on."""
-        return bool(self._decided_size(self.apply(get_op("cast"), (test,), {"dtype": int64})) > 0)
-
-    def decided_count(self, count: Tensor) -> int:
-        """What ``count``, an int64 scalar, is, which is a condition from now on."""
-        return operator.index(self._decided_size(count))
-
-    def _decided_size(self, number: Tensor) -> Size:
-        self.decisions += 1
-        if self.decisions > MOST_DECISIONS:
-            raise EagerOnlyError(
-                f"a size changes in a loop of more than {MOST_DECISIONS} iterations",
-                at=author_location(),
-                why="Each of them is planned by itself.",
-            )
-        found = self.size_value(number)
-        assert found is not None
-        return found
-
-    def _measured(self, op: Op, operand: Tensor, low: int) -> tuple[Tensor, Size]:
-        """The result of an op that gives a new symbol its values, and that."""
-        if self.opens is None:
-            raise NeedsSizes
-        found = value_here(self, operand)
-        value = 0 if found is None else measured(op, found)[1]
-        if not low <= value <= HIGHEST:
-            raise UncapturedCallError(
-                f"a size depends on values, and is {value}",
-                at=author_location(),
-                why=f"In a graph none exceeds {HIGHEST}.",
-            )
-        taken = {symbol.name for symbol in self.opens.symbols}
-        name = next(f"k{i or ''}" for i in itertools.count() if f"k{i or ''}" not in taken)
-        size = self.opens.symbol(name, value, low)
-        return self.apply(op, (operand,), {"size": size}), size
 
     def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
         if isinstance(obj, Tensor):
