@@ -345,7 +345,7 @@ def test_gradients_take_it_for_a_constant() -> None:
         (lambda n: np.ones(2) * n, "a NumPy array"),
         (lambda n: n * np.ones(2), "* with a ndarray"),
         (lambda n: np.float64(2) * n, "a NumPy array"),
-        (lambda n: hy.zeros(n), "int()"),
+        (lambda n: hy.zeros(n), "an index or size"),
         (lambda n: hy.zeros((2, n)), "an index or size"),
         (lambda n: hy.sum(tensor(2, 2), axis=n), "an index or size"),
         (lambda n: hy.reshape(tensor(2), (n,)), "an index or size"),

@@ -49,7 +49,7 @@ from hybrid.trace.places.frames import BOUNDARIES
 from hybrid.trace.places.place import Key
 from hybrid.trace.regions.requires_grad import Turning
 from hybrid.trace.regions.tracer import Cell, LoggedPlace, Tracer
-from hybrid.trace.regions.value_sizes import Paths
+from hybrid.trace.regions.value_symbols import Paths
 from hybrid.trace.values.varlist import refuse_written
 
 

@@ -27,7 +27,7 @@ from hybrid.trace.places.differences import ContainerDifference, PlaceDifference
 from hybrid.trace.places.journal import LoggedPlace
 from hybrid.trace.places.place import Key
 from hybrid.trace.regions.ties import Unfollowed
-from hybrid.trace.regions.value_sizes import NeedsSizes, Paths, site_key
+from hybrid.trace.regions.value_symbols import NeedsSizes, Paths, site_key
 
 if TYPE_CHECKING:
     from hybrid.trace.capture.captured_graph import Capture

@@ -75,7 +75,7 @@ from hybrid.trace.regions.pending_errors import PendingError
 from hybrid.trace.regions.requires_grad import Turning, refusal
 from hybrid.trace.regions.row_names import same_item
 from hybrid.trace.regions.ties import Ties, ties_of, write_tied
-from hybrid.trace.regions.value_sizes import Paths, ValueSizes
+from hybrid.trace.regions.value_symbols import Paths, ValueSizes
 from hybrid.trace.values.traced_text import Entry, mark
 
 
