@@ -205,7 +205,11 @@ def positive_sum(x: Any) -> Any:
     return x[x > 0].sum()
 
 
-@workload("sizes", "lengths met once and again, growing caches, masks, first calls; with targets")
+@workload(
+    "sizes",
+    "lengths met once and again, growing caches, masks, first calls, with targets: two minutes",
+    lasts=True,
+)
 def sizes() -> list[Case]:
     return [
         *map(each_length_once, WIDTHS),
