@@ -69,20 +69,21 @@ class Workload:
     name: str
     description: str
     build: Callable[[], list[Case]]
+    lasts: bool = False  # for minutes: it is measured where it is named
 
 
 _workloads: dict[str, Workload] = {}
 
 
 def workload(
-    name: str, description: str
+    name: str, description: str, *, lasts: bool = False
 ) -> Callable[[Callable[[], list[Case]]], Callable[[], list[Case]]]:
     """Register the decorated function as the build function of a workload."""
 
     def register(build: Callable[[], list[Case]]) -> Callable[[], list[Case]]:
         if name in _workloads:
             raise ValueError(f"workload {name} is declared twice")
-        _workloads[name] = Workload(name, description, build)
+        _workloads[name] = Workload(name, description, build, lasts)
         return build
 
     return register
@@ -94,6 +95,11 @@ def workloads() -> dict[str, Workload]:
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{package.__name__}.{module.name}")
     return dict(sorted(_workloads.items()))
+
+
+def quick() -> list[Workload]:
+    """The workloads that are measured where none is named."""
+    return [workload for workload in workloads().values() if not workload.lasts]
 
 
 def find(name: str) -> Workload:

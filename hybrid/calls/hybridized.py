@@ -519,7 +519,8 @@ class Hybridized(StagedCalls):
         family = self._families.get(family_key(key, leaves), Family())
         opened = self._serving(key, leaves) if planned is None else None
         if opened is not None and opened[0].planned:  # a capture that has not met these sizes
-            planned, bound = opened[0].planned[-1], f", bound to {opened[0].binding(opened[1])}"
+            made, values = opened
+            planned, bound = made.planned[-1], f", bound to {made.axes.sizes.named(values)}"
         if planned is None:
             why = self._why(call)
             inputs, failure = NumberInputs.of(family.candidates(key[1], leaves)), ""

@@ -48,15 +48,10 @@ class OpenCapture:
         else:
             bound = self.capture_at(values)
             planned = Planned(bound, keep, key, frozenset(), fast=self.fast, opened=self)
-        planned.binding = self.binding(values)
+        planned.binding = self.axes.sizes.named(values)
         planned.why, planned.filed = self.why, self.capture.filed
         self.planned.append(planned)
         return planned
-
-    def binding(self, values: Sequence[int]) -> str:
-        """``n = 3, m = 5``."""
-        named = zip(self.axes.sizes.symbols, values, strict=False)
-        return ", ".join([f"{symbol.name} = {value}" for symbol, value in named])
 
     def capture_at(self, values: Sequence[int]) -> Capture:
         """The capture as one for these sizes alone, with its plan."""

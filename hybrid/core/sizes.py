@@ -102,6 +102,11 @@ class OpenSizes:
         known: dict[Variable, Any] = dict(zip(self.symbols, values, strict=True))
         return _bound(value, known)
 
+    def named(self, values: Sequence[int]) -> str:
+        """``n = 3, m = 5``: these values of the symbols, as far as there are both."""
+        pairs = zip(self.symbols, values, strict=False)
+        return ", ".join([f"{symbol.name} = {value}" for symbol, value in pairs])
+
     def evaluator(self, formulas: Sequence[Any]) -> Callable[..., list[Any]]:
         """A function of values of the symbols that gives those of ``formulas``, in their order."""
         local = self._names()

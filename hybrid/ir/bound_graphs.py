@@ -31,9 +31,8 @@ def bind(graph: Graph, values: Sequence[int]) -> Graph:
     if sizes is None:
         return graph
     if len(values) != len(sizes.symbols) or not sizes.holds(values):
-        given = ", ".join([f"{s.name} = {v}" for s, v in zip(sizes.symbols, values, strict=False)])
         raise GraphError(
-            f"@{graph.name} is not made for {given or 'no sizes'}",
+            f"@{graph.name} is not made for {sizes.named(values) or 'no sizes'}",
             why="It holds where: " + ", ".join(map(str, sizes.conditions.values())),
             fix="capture the function at these sizes",
         )

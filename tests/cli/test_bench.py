@@ -46,6 +46,22 @@ def made_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(registry, "_workloads", made)
 
 
+def test_what_lasts_is_measured_where_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def build_() -> list[Case]:
+        return [Case("sums", {"eager": Takes(0.004)}, dict)]
+
+    made = {
+        "brief": Workload("brief", "adds", build_),
+        "slow": Workload("slow", "adds", build_, True),
+    }
+    assert registry.find("sizes").lasts and registry.find("sizes") not in registry.quick()
+    monkeypatch.setattr(registry, "_workloads", made)
+    for command, measured in ((["run"], {"brief"}), ([], {"brief"}), (["slow"], {"slow"})):
+        shown = CliRunner().invoke(build(), ["bench", *command])
+        assert shown.exit_code == 0, shown.output
+        assert {name for name in made if name in shown.stdout} == measured
+
+
 def test_list_names_every_workload() -> None:
     shown = CliRunner().invoke(build(), ["bench", "list"])
     assert shown.exit_code == 0

@@ -28,7 +28,7 @@ Maker = Callable[[], Callable[..., Any]]
 
 
 class EachOnce:
-    """Times calls with inputs that a new function has not met, after two with others."""
+    """Times calls with inputs that a new function has not met, after those of ``before``."""
 
     def __init__(self, make: Maker, before: Sequence[Any], inputs: Sequence[Any]) -> None:
         self.make, self.before, self.inputs = make, before, inputs
@@ -58,14 +58,6 @@ class InNewProcess:
 
     def sample(self, count: int) -> float:
         return sum([self.peer.first_run() for _ in range(count)])
-
-
-class NewCalls:
-    """Times one call of a new function, after calls of ``before``."""
-
-    def __init__(self, make: Maker, before: Sequence[Any], x: Any) -> None:
-        self.each = EachOnce(make, before, [x])
-        self.sample = self.each.sample
 
 
 def timed(label: str, ways: Mapping[str, Way], check: Callable[[], Mapping[str, str]],
@@ -162,16 +154,16 @@ def first_calls(width: int) -> Case:
     make, layer = layer_of(width)
     few, more, x = (floats(1, n, width) for n in (30, 40, 50))  # which are planned alike
     ways = {
-        "dynamic=False": NewCalls(lambda: hy.hybridize(lambda x: layer(x), dynamic=False), [], x),
-        "first call": NewCalls(make, [], x),
-        "second, opens": NewCalls(make, [few], x),
-        "third, bound": NewCalls(make, [few, more], x),
+        "dynamic=False": EachOnce(lambda: hy.hybridize(lambda x: layer(x), dynamic=False), [], [x]),
+        "first call": EachOnce(make, [], [x]),
+        "second, opens": EachOnce(make, [few], [x]),
+        "third, bound": EachOnce(make, [few, more], [x]),
     }
     label = f"first calls, {width} wide"
 
     def check() -> dict[str, str]:
         for name, way in ways.items():
-            require_same_bits(f"{label}: {name}", [layer(x)], way.each.found)
+            require_same_bits(f"{label}: {name}", [layer(x)], way.found)
         return {}
 
     return timed(label, ways, check, {"first call": Target(1.1)})
@@ -209,7 +201,11 @@ def positive_sum(x: Any) -> Any:
     return x[x > 0].sum()
 
 
-@workload("sizes", "lengths met once and again, growing caches, masks, first calls; with targets")
+@workload(
+    "sizes",
+    "lengths met once and again, growing caches, masks, first calls, with targets: two minutes",
+    lasts=True,
+)
 def sizes() -> list[Case]:
     return [
         *map(each_length_once, WIDTHS),

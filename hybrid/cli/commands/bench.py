@@ -16,7 +16,7 @@ from rich.table import Table
 from hybrid.bench.compare.cases import WORKLOADS
 from hybrid.bench.limits import measure as measure_limits
 from hybrid.bench.measure import SampleTiming
-from hybrid.bench.registry import BenchError, Workload, find, workloads
+from hybrid.bench.registry import BenchError, Workload, find, quick, workloads
 from hybrid.bench.report import beside_target, document, duration, facts, figures, spread
 from hybrid.bench.runner import REPEAT, Result, WayLine, run_case
 from hybrid.bench.sweep import SIZES, SweepRow, eager_add, functions, sweep
@@ -48,9 +48,9 @@ Json = Annotated[Path | None, typer.Option("--json", help="also write everything
 
 @app.callback(invoke_without_command=True)
 def bench(context: typer.Context) -> None:
-    """Measure runs of small workloads: `bench NAME` is `bench run NAME`; alone, all of them."""
+    """Measure runs of small workloads: `bench NAME` is `bench run NAME`; alone, all quick ones."""
     if context.invoked_subcommand is None:
-        run_and_show(list(workloads().values()), None, None, None)
+        run_and_show(quick(), None, None, None)
 
 
 @app.command("list")
@@ -72,7 +72,8 @@ def list_() -> None:
 @app.command()
 def run(
     names: Annotated[
-        list[str] | None, typer.Argument(help="workloads from `hybrid bench list`; default: all")
+        list[str] | None,
+        typer.Argument(help="workloads from `hybrid bench list`; default: all quick ones"),
     ] = None,
     threads: Threads = None,
     repeat: Annotated[
@@ -86,7 +87,7 @@ def run(
 ) -> None:
     """Measure the workloads NAMES, with a choice of threads, rounds and output."""
     try:
-        chosen = [find(name) for name in names or workloads()]
+        chosen = [find(name) for name in names] if names else quick()
     except HybridError as error:
         fail(error)
     run_and_show(chosen, threads, repeat, json_path)

@@ -219,12 +219,8 @@ class OpenAxes:
 
     def text(self, leaves: Sequence[Any]) -> str:
         """``n = 9 of f32[n,4]``: the sizes of a call of ``leaves``."""
-        values = [
-            f"{symbol.name} = {leaves[i].type.shape[axis]}"
-            for symbol, (i, axis) in zip(self.sizes.symbols, self.places, strict=False)
-        ]
-        types = [str(type_) for _, type_ in sorted(self.types.items())]
-        return f"{', '.join(values)} of {', '.join(types)}"
+        named = self.sizes.named([leaves[i].type.shape[axis] for i, axis in self.places])
+        return f"{named} of {', '.join([str(type_) for _, type_ in sorted(self.types.items())])}"
 
     def values(self, leaves: Sequence[Any]) -> tuple[int, ...] | None:
         """The sizes at a call of ``leaves``; None where the graph is not for these."""
