@@ -110,6 +110,10 @@ class LinearAlgebraError(HybridError, np.linalg.LinAlgError):
     """A matrix does not have what was asked of it: it is singular, say."""
 
 
+class ProgramError(HybridError):
+    """A function cannot be exported, or a file of a program cannot be loaded."""
+
+
 class OutOfMemoryError(HybridError, MemoryError):
     """The system refused the memory for a tensor or a plan."""
 

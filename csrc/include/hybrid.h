@@ -41,7 +41,8 @@ typedef enum {
     HYB_INTERRUPTED,
     HYB_HOST_FAILED,  /* a host function ended the run */
     HYB_CANCELLED,    /* a run before it, or one that it waits for, has failed */
-    HYB_EXHAUSTED     /* the loops of a run have gone round more often than they may */
+    HYB_EXHAUSTED,    /* the loops of a run have gone round more often than they may */
+    HYB_BAD_FILE      /* a file that is damaged, of another version, or cannot be read or written */
 } hyb_status;
 
 typedef enum {
@@ -215,6 +216,7 @@ int32_t     hyb_kernel_count(void);
 const char *hyb_kernel_name(int32_t kernel);
 int32_t     hyb_kernel_dtype(int32_t kernel);
 const char *hyb_kernel_isa(int32_t kernel);
+hyb_status  hyb_kernel_counts(int32_t kernel, int32_t counts[3]); /* of inputs, outputs and attributes */
 
 /* Memory: 64-byte aligned, cached by size; safe from any thread. */
 void       *hyb_alloc(size_t nbytes);
@@ -314,6 +316,37 @@ hyb_status hyb_stream_failure(hyb_stream *stream, int64_t *number);
 hyb_status hyb_stream_clear(hyb_stream *stream);
 void       hyb_stream_stop(hyb_stream *stream); /* cancels what has not begun; takes no more */
 void       hyb_stream_close(hyb_stream *stream); /* once nobody uses it */
+
+/* Programs: functions and the cells that they share, from a file that the library alone runs.  Functions
+ * that write no cell run from any number of threads; one that writes a cell excludes others.  A run that
+ * fails leaves all cells as they were; what is in its outputs then is not said. */
+#define HYB_PROGRAM_CHECK_DATA 1  /* look for damage in the cells, too, which takes time */
+#define HYB_PROGRAM_NO_CHECKSUM 2 /* do not look for damage at all */
+
+typedef struct hyb_program hyb_program;
+
+hyb_program *hyb_program_load(const char *path, int32_t flags); /* maps it; NULL on failure */
+hyb_program *hyb_program_load_memory(const void *bytes, size_t n, int32_t flags); /* 64-byte aligned; they stay */
+void         hyb_program_free(hyb_program *program);
+hyb_program *hyb_program_fork(hyb_program *program); /* shares the cells that no function writes */
+hyb_status   hyb_program_save(hyb_program *program, const char *path); /* the same file, cells as they are */
+int32_t      hyb_program_functions(const hyb_program *program);
+const char  *hyb_program_function_name(const hyb_program *program, int32_t function);
+int32_t      hyb_program_find(const hyb_program *program, const char *name); /* -1: none */
+int32_t      hyb_program_inputs(const hyb_program *program, int32_t function);
+int32_t      hyb_program_outputs(const hyb_program *program, int32_t function);
+hyb_status   hyb_program_input(const hyb_program *program, int32_t function, int32_t i, const char **name,
+                               hyb_layout *layout);
+hyb_status   hyb_program_output(const hyb_program *program, int32_t function, int32_t i, const char **name,
+                                hyb_layout *layout);
+/* Outputs are dense, as they are declared; inputs are as their layouts say, or without any dense. */
+hyb_status   hyb_program_run(hyb_program *program, int32_t function, void *const *inputs,
+                             const hyb_layout *layouts, void *const *outputs);
+int32_t      hyb_program_states(const hyb_program *program);
+/* A cell; a run may move its data.  Who writes to it, between runs, says so by hyb_program_touch. */
+hyb_status   hyb_program_state(hyb_program *program, int32_t i, const char **name, hyb_layout *layout, void **data);
+hyb_status   hyb_program_touch(hyb_program *program, int32_t i);
+uint64_t     hyb_hash(const void *bytes, size_t n); /* XXH64 with seed 0, as files have it */
 
 /* The same for plans of one output: external 0 is the output. */
 hyb_status  hyb_run1(hyb_plan *plan, void *out, const void *a);

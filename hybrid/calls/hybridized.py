@@ -504,6 +504,13 @@ class Hybridized(StagedCalls):
         return made.graph
 
     @as_before
+    def captured(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Call, Capture]:
+        """A call, and what it is captured into; runs nothing, and is not kept."""
+        leaves, key = self._leaves(args, kwargs)
+        call = Call(self.function, args, kwargs, leaves, key)
+        return call, self._trace(args, kwargs, leaves)
+
+    @as_before
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """The author's source with what becomes of each line in a call with these arguments.
 

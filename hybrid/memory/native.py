@@ -18,7 +18,14 @@ from typing import Any, ClassVar
 
 from hybrid.core.dataclass import dataclass
 from hybrid.core.package import FOLDER
-from hybrid.errors import ArgumentError, BudgetError, NativeError, OutOfMemoryError, OutOfRangeError
+from hybrid.errors import (
+    ArgumentError,
+    BudgetError,
+    NativeError,
+    OutOfMemoryError,
+    OutOfRangeError,
+    ProgramError,
+)
 
 _HERE = os.path.realpath(FOLDER)
 
@@ -58,6 +65,7 @@ SMALL = 2048  # bytes; below it the Python object itself holds the data
 _ERRORS: dict[int, type[Exception]] = {
     lib.HYB_BAD_ARGUMENT: NativeError,
     lib.HYB_NO_MEMORY: OutOfMemoryError,
+    lib.HYB_BAD_FILE: ProgramError,
     lib.HYB_NO_KERNEL: NativeError,
     lib.HYB_BAD_INDEX: OutOfRangeError,
     lib.HYB_INTERRUPTED: KeyboardInterrupt,
@@ -247,6 +255,20 @@ def kernel_table() -> list[KernelRow]:
         )
         for i in range(lib.hyb_kernel_count())
     ]
+
+
+def kernel_at(number: int) -> tuple[str, int, tuple[int, int, int]]:
+    """The name, the code of the dtype, and the counts of inputs, outputs and attributes."""
+    counts = ffi.new("int32_t[3]")
+    check(lib.hyb_kernel_counts(number, counts))
+    name = ffi.string(lib.hyb_kernel_name(number)).decode()
+    return name, lib.hyb_kernel_dtype(number), tuple(counts)
+
+
+def hash_of(content: Any) -> int:
+    """The XXH64 of bytes, as files of programs have it."""
+    found = ffi.from_buffer(content)
+    return lib.hyb_hash(found, len(found))
 
 
 # Plans ----------------------------------------------------------------------------------------

@@ -7,11 +7,8 @@ name.
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import json
 import os
-import shutil
 from collections.abc import Mapping
 from typing import Any
 
@@ -55,39 +52,13 @@ def save(state: Any, path: Any, *, metadata: Mapping[str, str] | None = None) ->
         metadata = getattr(state, "metadata", {})
     kept, shared = _distinct(tensors)
     header = _header(kept, _texts(metadata, shared) | tree)
-    path = os.path.realpath(os.fsdecode(path))
-    folder = os.path.dirname(path)
-    if os.path.isdir(path):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
-    unfinished = f"{path}.{os.urandom(4).hex()}.tmp"
-    try:
-        with open(unfinished, "xb") as file:
-            file.write(header)
-            for tensor in kept.values():
-                file.write(native.view(tensor.content, tensor.nbytes))
-            file.flush()
-            os.fsync(file.fileno())
-        with safetensors.safe_open(unfinished, framework="numpy"):
+    with whole_file(path) as file:
+        file.write(header)
+        for tensor in kept.values():
+            file.write(native.view(tensor.content, tensor.nbytes))
+        file.flush()
+        with safetensors.safe_open(file.name, framework="numpy"):
             pass
-        with contextlib.suppress(FileNotFoundError):
-            shutil.copymode(path, unfinished)
-        os.replace(unfinished, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(unfinished)
-        raise
-    _settle(folder)
-
-
-def _settle(folder: str) -> None:
-    """Have the new name of a file on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _in_order(state: Any, path: Any) -> tuple[Any, str | os.PathLike[str]]:

@@ -77,6 +77,17 @@ const char *hyb_kernel_isa(int32_t kernel)
     return ready_kernel(kernel) ? hyb_isa_of_kernel(kernel)->name : NULL;
 }
 
+hyb_status hyb_kernel_counts(int32_t kernel, int32_t counts[3])
+{
+    const hyb_kernel *found = ready_kernel(kernel);
+    if (!found)
+        return hyb_fail(HYB_BAD_ARGUMENT, "there is no kernel %d", kernel);
+    counts[0] = found->n_in;
+    counts[1] = found->n_out;
+    counts[2] = found->n_attrs;
+    return HYB_OK;
+}
+
 /* Threads ---------------------------------------------------------------------------------------- */
 
 hyb_status hyb_set_num_threads(int32_t n)

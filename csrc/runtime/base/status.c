@@ -39,6 +39,7 @@ const char *hyb_status_name(int32_t status)
     case HYB_HOST_FAILED: return "host failed";
     case HYB_CANCELLED: return "cancelled";
     case HYB_EXHAUSTED: return "exhausted";
+    case HYB_BAD_FILE: return "bad file";
     }
     return "unknown status";
 }

@@ -1,0 +1,274 @@
+/* program.c - programs: loading, forking and freeing them; their functions, values and cells. */
+#include <stdlib.h>
+
+#include "runtime/program/program.h"
+
+static hyb_status make_block(hyb_cell *cell, int which)
+{
+    cell->block[which] = hyb_alloc((size_t)cell->nbytes);
+    if (!cell->block[which])
+        return hyb_fail(HYB_NO_MEMORY, "no memory for a cell of %lld bytes", (long long)cell->nbytes);
+    return HYB_OK;
+}
+
+/* The cells as they are in `from`, or in the file. */
+static hyb_status make_cells(hyb_program *program, const hyb_program *from)
+{
+    hyb_code *code = program->code;
+    const hyb_cell_row *rows = hyb_cell_rows(code);
+    for (int32_t i = 0; i < code->n_cells; i++) {
+        hyb_cell *cell = &program->cells[i];
+        cell->nbytes = rows[i].nbytes;
+        cell->data = from ? from->cells[i].data : (char *)code->file.section[HYB_SECTION_DATA].bytes + rows[i].offset;
+        const bool shared = from ? !code->written[i] && !from->cells[i].block[0] : code->file.mapped;
+        if (shared || cell->nbytes == 0)
+            continue;
+        TRY(make_block(cell, 0));
+        cell->data = memcpy(cell->block[0], cell->data, (size_t)cell->nbytes);
+    }
+    return HYB_OK;
+}
+
+/* Room for what is written anywhere but in place. */
+static hyb_status make_spares(hyb_program *program)
+{
+    hyb_code *code = program->code;
+    for (int32_t i = 0; i < code->n_functions; i++) {
+        const hyb_function *function = &code->functions[i];
+        const hyb_binding_row *bindings = hyb_bindings(code, function->row->first_binding);
+        for (int32_t e = 0; e < function->plan_row->n_outputs; e++) {
+            if (bindings[e].kind != HYB_BIND_WRITE || function->aliases[e] != e)
+                continue;
+            hyb_cell *cell = &program->cells[bindings[e].index];
+            if (cell->spare || cell->nbytes == 0)
+                continue;
+            TRY(make_block(cell, 1));
+            cell->spare = cell->block[1];
+        }
+    }
+    return HYB_OK;
+}
+
+static hyb_status make_kept(hyb_program *program, int32_t f)
+{
+    const hyb_function *function = &program->code->functions[f];
+    const hyb_plan_row *early = function->early_row;
+    if (!early)
+        return HYB_OK;
+    const int64_t *nbytes = function->nbytes + function->plan_row->n_externals;
+    const size_t table = ((size_t)early->n_externals * 8 + 63) / 64 * 64;
+    size_t room = 2 * table + 64;
+    for (int32_t e = 0; e < early->n_outputs; e++)
+        room += ((size_t)nbytes[e] + 63) / 64 * 64;
+    hyb_kept *kept = &program->kept[f];
+    char *at = kept->memory = hyb_alloc(room);
+    if (!at)
+        return hyb_fail(HYB_NO_MEMORY, "no memory for %zu bytes that are computed ahead", room);
+    kept->data = (char **)at;
+    kept->seen = (uint64_t *)(at + table);
+    at += 2 * table;
+    for (int32_t e = 0; e < early->n_outputs; at += ((size_t)nbytes[e] + 63) / 64 * 64, e++)
+        kept->data[e] = at;
+    return HYB_OK;
+}
+
+/* A program of `code`, which it takes over whatever happens. */
+static hyb_program *program_of(hyb_code *code, const hyb_program *from)
+{
+    const size_t n = sizeof(hyb_program) + (size_t)code->n_cells * sizeof(hyb_cell)
+        + (size_t)code->n_functions * sizeof(hyb_kept);
+    hyb_program *program = calloc(1, n);
+    if (!program || pthread_rwlock_init(&program->lock, NULL) != 0) {
+        hyb_fail(HYB_NO_MEMORY, "no memory for %zu bytes of a program", n);
+        free(program);
+        hyb_code_release(code);
+        return NULL;
+    }
+    program->code = code;
+    program->cells = (hyb_cell *)(program + 1);
+    program->kept = (hyb_kept *)(program->cells + code->n_cells);
+    hyb_status status = make_cells(program, from);
+    if (status == HYB_OK)
+        status = make_spares(program);
+    for (int32_t f = 0; status == HYB_OK && f < code->n_functions; f++)
+        status = make_kept(program, f);
+    for (int32_t f = 0; status == HYB_OK && f < code->n_functions; f++)
+        status = hyb_program_prepare(program, f);
+    if (status == HYB_OK)
+        return program;
+    hyb_program_free(program);
+    return NULL;
+}
+
+static hyb_program *loaded(hyb_file *file, hyb_status opened)
+{
+    if (opened != HYB_OK) {
+        hyb_file_close(file);
+        return NULL;
+    }
+    hyb_code *code = calloc(1, sizeof *code);
+    if (!code) {
+        hyb_fail(HYB_NO_MEMORY, "no memory for a program");
+        hyb_file_close(file);
+        return NULL;
+    }
+    if (hyb_code_read(code, file) != HYB_OK) {
+        hyb_code_release(code);
+        return NULL;
+    }
+    return program_of(code, NULL);
+}
+
+/* The name of the file goes before what is wrong with it. */
+hyb_program *hyb_program_load(const char *path, int32_t flags)
+{
+    if (!path) {
+        hyb_fail(HYB_BAD_ARGUMENT, "a program needs a path");
+        return NULL;
+    }
+    if (hyb_init() != HYB_OK)
+        return NULL;
+    hyb_file file;
+    hyb_program *program = loaded(&file, hyb_file_open(&file, path, flags));
+    if (!program) {
+        char text[HYB_TEXT];
+        memcpy(text, hyb_last_error(), sizeof text);
+        hyb_fail(HYB_BAD_FILE, "%.200s: %.300s", path, text);
+    }
+    return program;
+}
+
+hyb_program *hyb_program_load_memory(const void *bytes, size_t n, int32_t flags)
+{
+    if (!bytes) {
+        hyb_fail(HYB_BAD_ARGUMENT, "a program needs bytes");
+        return NULL;
+    }
+    if (hyb_init() != HYB_OK)
+        return NULL;
+    hyb_file file;
+    return loaded(&file, hyb_file_take(&file, bytes, n, flags));
+}
+
+hyb_program *hyb_program_fork(hyb_program *program)
+{
+    atomic_fetch_add(&program->code->users, 1);
+    pthread_rwlock_rdlock(&program->lock);
+    hyb_program *fork = program_of(program->code, program);
+    pthread_rwlock_unlock(&program->lock);
+    return fork;
+}
+
+void hyb_program_free(hyb_program *program)
+{
+    if (!program)
+        return;
+    for (int32_t i = 0; i < program->code->n_cells; i++) {
+        hyb_free(program->cells[i].block[0]);
+        hyb_free(program->cells[i].block[1]);
+    }
+    for (int32_t i = 0; i < program->code->n_functions; i++)
+        hyb_free(program->kept[i].memory);
+    pthread_rwlock_destroy(&program->lock);
+    hyb_code_release(program->code);
+    free(program);
+}
+
+/* Names and types -------------------------------------------------------------------------------- */
+
+static const char *string_of(const hyb_program *program, hyb_text text)
+{
+    size_t n;
+    return hyb_file_text(&program->code->file, text, &n); /* checked when it was loaded */
+}
+
+int32_t hyb_program_functions(const hyb_program *program) { return program->code->n_functions; }
+
+static bool has_function(const hyb_program *program, int32_t f)
+{
+    if (f >= 0 && f < program->code->n_functions)
+        return true;
+    hyb_fail(HYB_BAD_ARGUMENT, "there is no function %d of %d", f, program->code->n_functions);
+    return false;
+}
+
+const char *hyb_program_function_name(const hyb_program *program, int32_t f)
+{
+    return has_function(program, f) ? string_of(program, program->code->functions[f].row->name) : NULL;
+}
+
+int32_t hyb_program_find(const hyb_program *program, const char *name)
+{
+    for (int32_t f = 0; f < program->code->n_functions; f++)
+        if (strcmp(name, string_of(program, program->code->functions[f].row->name)) == 0)
+            return f;
+    hyb_fail(HYB_BAD_ARGUMENT, "there is no function %.200s", name);
+    return -1;
+}
+
+int32_t hyb_program_inputs(const hyb_program *program, int32_t f)
+{
+    return has_function(program, f) ? program->code->functions[f].row->n_inputs : -1;
+}
+
+int32_t hyb_program_outputs(const hyb_program *program, int32_t f)
+{
+    return has_function(program, f) ? program->code->functions[f].row->n_outputs : -1;
+}
+
+static hyb_status describe(const hyb_program *program, const hyb_value_row *value, const char **name, hyb_layout *layout)
+{
+    if (name)
+        *name = string_of(program, value->name);
+    if (layout)
+        *layout = program->code->types[value->type].layout;
+    return HYB_OK;
+}
+
+hyb_status hyb_program_input(const hyb_program *program, int32_t f, int32_t i, const char **name, hyb_layout *layout)
+{
+    if (!has_function(program, f))
+        return HYB_BAD_ARGUMENT;
+    const hyb_function_row *row = program->code->functions[f].row;
+    if (i < 0 || i >= row->n_inputs)
+        return hyb_fail(HYB_BAD_ARGUMENT, "there is no input %d of %d", i, row->n_inputs);
+    return describe(program, hyb_values(program->code, row->first_input) + i, name, layout);
+}
+
+hyb_status hyb_program_output(const hyb_program *program, int32_t f, int32_t i, const char **name, hyb_layout *layout)
+{
+    if (!has_function(program, f))
+        return HYB_BAD_ARGUMENT;
+    const hyb_function_row *row = program->code->functions[f].row;
+    if (i < 0 || i >= row->n_outputs)
+        return hyb_fail(HYB_BAD_ARGUMENT, "there is no output %d of %d", i, row->n_outputs);
+    return describe(program, hyb_values(program->code, row->first_output) + i, name, layout);
+}
+
+/* Cells ------------------------------------------------------------------------------------------ */
+
+int32_t hyb_program_states(const hyb_program *program) { return program->code->n_cells; }
+
+hyb_status hyb_program_state(hyb_program *program, int32_t i, const char **name, hyb_layout *layout, void **data)
+{
+    if (i < 0 || i >= program->code->n_cells)
+        return hyb_fail(HYB_BAD_ARGUMENT, "there is no state %d of %d", i, program->code->n_cells);
+    const hyb_cell_row *row = hyb_cell_rows(program->code) + i;
+    if (name)
+        *name = string_of(program, row->name);
+    if (layout)
+        *layout = program->code->types[row->type].layout;
+    if (data)
+        *data = program->cells[i].data;
+    return HYB_OK;
+}
+
+hyb_status hyb_program_touch(hyb_program *program, int32_t i)
+{
+    if (i < 0 || i >= program->code->n_cells)
+        return hyb_fail(HYB_BAD_ARGUMENT, "there is no state %d of %d", i, program->code->n_cells);
+    pthread_rwlock_wrlock(&program->lock);
+    program->cells[i].version++;
+    pthread_rwlock_unlock(&program->lock);
+    return HYB_OK;
+}

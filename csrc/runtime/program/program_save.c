@@ -1,0 +1,123 @@
+/* program_save.c - writes a program as the file that it was, with its cells as they are. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "runtime/program/program.h"
+
+enum { MOST_SECTIONS = 64, PATH = 4096 };
+
+/* A stretch of a file on its way out, which is hashed. */
+typedef struct {
+    int descriptor;
+    uint64_t written;
+} sink;
+
+static hyb_status put(sink *to, const void *bytes, size_t n)
+{
+    for (const char *at = bytes; n > 0;) {
+        const ssize_t done = write(to->descriptor, at, n);
+        if (done < 0 && errno == EINTR)
+            continue;
+        if (done <= 0)
+            return hyb_fail(HYB_BAD_FILE, "%s", done < 0 ? strerror(errno) : "it takes no more bytes");
+        at += done;
+        n -= (size_t)done;
+        to->written += (uint64_t)done;
+    }
+    return HYB_OK;
+}
+
+static hyb_status pad(sink *to, uint64_t offset)
+{
+    static const char zeros[64];
+    while (to->written < offset) {
+        const uint64_t n = offset - to->written;
+        TRY(put(to, zeros, n < sizeof zeros ? n : sizeof zeros));
+    }
+    return HYB_OK;
+}
+
+/* The data of all cells as one block, in the order of the file. */
+static char *data_of(const hyb_program *program)
+{
+    const hyb_file *file = &program->code->file;
+    const size_t n = (size_t)file->section[HYB_SECTION_DATA].nbytes;
+    char *data = hyb_alloc(n > 0 ? n : 1);
+    if (!data) {
+        hyb_fail(HYB_NO_MEMORY, "no memory for %zu bytes of cells", n);
+        return NULL;
+    }
+    memcpy(data, file->section[HYB_SECTION_DATA].bytes, n);
+    const hyb_cell_row *rows = hyb_cell_rows(program->code);
+    for (int32_t i = 0; i < program->code->n_cells; i++)
+        memcpy(data + rows[i].offset, program->cells[i].data, (size_t)rows[i].nbytes);
+    return data;
+}
+
+/* The sections are where they were: only what cells hold is another. */
+static hyb_status write_all(const hyb_program *program, const char *data, sink *to)
+{
+    const hyb_file *file = &program->code->file;
+    hyb_file_header header;
+    hyb_section_row rows[MOST_SECTIONS];
+    memcpy(&header, file->bytes, sizeof header);
+    header.n_sections = header.n_sections <= MOST_SECTIONS ? header.n_sections : MOST_SECTIONS;
+    memcpy(rows, file->bytes + sizeof header, header.n_sections * sizeof *rows);
+    char head[sizeof header + sizeof rows];
+    const size_t table = header.n_sections * sizeof *rows;
+    for (uint32_t i = 0; i < header.n_sections; i++)
+        if (rows[i].kind == HYB_SECTION_DATA)
+            rows[i].hash = hyb_hash(data, (size_t)file->section[HYB_SECTION_DATA].nbytes);
+    header.hash = 0;
+    memcpy(head, &header, sizeof header);
+    memcpy(head + sizeof header, rows, table);
+    header.hash = hyb_hash(head, sizeof header + table);
+    memcpy(head, &header, sizeof header);
+    TRY(put(to, head, sizeof header + table));
+    for (;;) { /* in the order of their offsets */
+        const hyb_section_row *next = NULL;
+        for (uint32_t i = 0; i < header.n_sections; i++)
+            if (rows[i].offset >= to->written && rows[i].nbytes > 0 && (!next || rows[i].offset < next->offset))
+                next = &rows[i];
+        if (!next)
+            break;
+        TRY(pad(to, next->offset));
+        const bool known = next->kind > 0 && next->kind < HYB_SECTION_KINDS;
+        const char *bytes = next->kind == HYB_SECTION_DATA ? data
+            : known ? file->section[next->kind].bytes : file->bytes + next->offset;
+        TRY(put(to, bytes, next->nbytes));
+    }
+    return pad(to, header.nbytes);
+}
+
+hyb_status hyb_program_save(hyb_program *program, const char *path)
+{
+    char beside[PATH];
+    if (!path || snprintf(beside, sizeof beside, "%s.%ld.part", path, (long)getpid()) >= (int)sizeof beside)
+        return hyb_fail(HYB_BAD_ARGUMENT, "a path of fewer than %d bytes is needed", PATH - 32);
+    pthread_rwlock_rdlock(&program->lock);
+    char *data = data_of(program);
+    pthread_rwlock_unlock(&program->lock);
+    if (!data)
+        return HYB_NO_MEMORY;
+    sink to = {open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666), 0};
+    hyb_status status = to.descriptor < 0 ? hyb_fail(HYB_BAD_FILE, "%s", strerror(errno)) : write_all(program, data, &to);
+    if (status == HYB_OK && fsync(to.descriptor) != 0)
+        status = hyb_fail(HYB_BAD_FILE, "%s", strerror(errno));
+    if (to.descriptor >= 0 && close(to.descriptor) != 0 && status == HYB_OK)
+        status = hyb_fail(HYB_BAD_FILE, "%s", strerror(errno));
+    if (status == HYB_OK && rename(beside, path) != 0)
+        status = hyb_fail(HYB_BAD_FILE, "%s", strerror(errno));
+    if (status != HYB_OK) {
+        char text[HYB_TEXT];
+        memcpy(text, hyb_last_error(), sizeof text);
+        hyb_fail(status, "%.200s: %.300s", path, text);
+        if (to.descriptor >= 0)
+            unlink(beside);
+    }
+    hyb_free(data);
+    return status;
+}

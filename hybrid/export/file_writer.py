@@ -1,0 +1,248 @@
+"""Writer of program files: records to the sections that ``docs/file_format.md`` describes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from hybrid.core.types import TensorType
+from hybrid.core.whole_files import whole_file
+from hybrid.errors import Location
+from hybrid.export.records import NUMBERS, Binding, PlanRecord, ProgramRecord
+from hybrid.memory import native
+from hybrid.memory.native import PlanArrays
+from hybrid.plan.arrays import packed
+
+MAGIC = b"\x89HYB\r\n\x1a\n"
+MAJOR, MINOR = 1, 0
+ALIGNMENT = 64
+
+_TEXT = np.dtype([("offset", "<u4"), ("nbytes", "<u4")])
+HEADER = np.dtype(
+    [("magic", "S8"), ("major", "<u4"), ("minor", "<u4"), ("nbytes", "<u8"), ("sections", "<u4"),
+     ("flags", "<u4"), ("hash", "<u8"), ("unused", "<u8", 3)]
+)  # fmt: skip
+SECTION = np.dtype(
+    [("kind", "<u4"), ("flags", "<u4"), ("offset", "<u8"), ("nbytes", "<u8"), ("hash", "<u8")]
+)
+# The sections in the order of their numbers, from 1 on, with their rows; see program_file.h.
+ROWS: dict[str, Any] = {
+    "strings": None,
+    "kernels": np.dtype([("name", _TEXT), *[(n, "<i4") for n in ("dtype", "n_in", "n_out", "n_attrs")]]),
+    "types": np.dtype([("dtype", "<i4"), ("rank", "<i4"), ("first_dim", "<i8")]),
+    "dims": np.dtype("<i8"),
+    "functions": np.dtype(
+        [*[(n, _TEXT) for n in ("name", "given", "result", "graph")],
+         *[(n, "<i4") for n in ("plan", "early", "first_input", "n_inputs", "first_output",
+                                "n_outputs", "first_binding", "first_early")]]
+    ),
+    "values": np.dtype([("name", _TEXT), *[(n, "<i4") for n in ("type", "number", "origin", "index")]]),
+    "bindings": np.dtype([("kind", "<i4"), ("index", "<i4")]),
+    "plans": np.dtype(
+        [*[(n, "<i8") for n in ("arena_nbytes", "constants", "constants_nbytes")],
+         *[(n, "<i4") for n in ("n_externals", "n_outputs", "first_external", "rank", "first_line",
+                                "n_steps")],
+         ("parts", "<i8", (8, 2))]
+    ),
+    "externals": np.dtype([(n, "<i4") for n in ("type", "donated", "exposed", "unused")]),
+    "rows": None,
+    "places": np.dtype([("path", _TEXT), ("text", _TEXT), ("line", "<i4"), ("unused", "<i4")]),
+    "lines": np.dtype("<i4"),
+    "cells": np.dtype(
+        [("name", _TEXT), ("type", "<i4"), ("role", "<i4"), ("offset", "<i8"), ("nbytes", "<i8"),
+         ("first_alias", "<i4"), ("n_aliases", "<i4")]
+    ),
+    "aliases": _TEXT,
+    "notes": np.dtype([("key", _TEXT), ("value", _TEXT)]),
+    "constants": None,
+    "data": None,
+}  # fmt: skip
+NEEDED = 1  # a reader that does not know such a section must refuse the file
+_OPTIONAL = ("places", "lines", "notes", "aliases")
+
+_STEP = np.dtype("<i4"), 10  # the fields of a hyb_step, and of a hyb_map_op
+_OP = np.dtype("<i4"), 17
+
+
+def written(program: ProgramRecord) -> bytes:
+    """The file of ``program``."""
+    return _Writer().file(program)
+
+
+def save(program: ProgramRecord, path: str | os.PathLike[str]) -> None:
+    """Write the file of ``program``: all of it, or nothing."""
+    content = written(program)
+    with whole_file(path) as file:
+        file.write(content)
+
+
+class _Writer:
+    """The sections of a file while they are collected."""
+
+    def __init__(self) -> None:
+        self.rows: dict[str, list[Any]] = {
+            name: [] for name, row in ROWS.items() if row is not None
+        }
+        self.blobs = {name: bytearray() for name, row in ROWS.items() if row is None}
+        self.texts: dict[str, tuple[int, int]] = {}
+        self.known: dict[Any, int] = {}  # rows that stand once: kernels, types, places
+        self.constants: dict[bytes, int] = {}  # their offsets
+
+    def file(self, program: ProgramRecord) -> bytes:
+        """The bytes of the whole file."""
+        for cell in program.cells:
+            self._cell(cell)
+        for function in program.functions:
+            self._function(function)
+        self.rows["notes"] = [(self._text(key), self._text(value)) for key, value in program.notes]
+        return self._assembled()
+
+    def _assembled(self) -> bytes:
+        contents = {}
+        for name, row in ROWS.items():
+            found = self.blobs[name] if row is None else np.array(self.rows[name], row).tobytes()
+            contents[name] = bytes(found)
+        table = np.zeros(len(contents), SECTION)
+        at = HEADER.itemsize + table.nbytes
+        for number, (name, content) in enumerate(contents.items()):
+            at += -at % ALIGNMENT
+            needed = 0 if name in _OPTIONAL else NEEDED
+            table[number] = number + 1, needed, at, len(content), native.hash_of(content)
+            at += len(content)
+        head = np.zeros((), HEADER)
+        head["magic"], head["major"], head["minor"] = MAGIC, MAJOR, MINOR
+        head["nbytes"], head["sections"] = at, len(table)
+        head["hash"] = native.hash_of(head.tobytes() + table.tobytes())
+        file = bytearray(head.tobytes() + table.tobytes())
+        for content in contents.values():
+            file += bytes(-len(file) % ALIGNMENT)
+            file += content
+        return bytes(file)
+
+    # Parts ------------------------------------------------------------------------------------
+
+    def _text(self, text: str) -> tuple[int, int]:
+        found = self.texts.get(text)
+        if found is None:
+            blob, content = self.blobs["strings"], text.encode()
+            found = self.texts[text] = len(blob), len(content)
+            blob += content + b"\0"
+        return found
+
+    def _row(self, name: str, row: tuple[Any, ...]) -> int:
+        """The number of a row that stands once."""
+        number = self.known.get((name, row))
+        if number is None:
+            number = self.known[name, row] = len(self.rows[name])
+            self.rows[name].append(row)
+        return number
+
+    def _type(self, type_: TensorType) -> int:
+        number = self.known.get(type_)
+        if number is None:
+            first = len(self.rows["dims"])
+            self.rows["dims"] += type_.shape
+            number = self.known[type_] = len(self.rows["types"])
+            self.rows["types"].append((type_.dtype.code, len(type_.shape), first))
+        return number
+
+    def _cell(self, cell: Any) -> None:
+        data = self.blobs["data"]
+        data += bytes(-len(data) % ALIGNMENT)
+        first = len(self.rows["aliases"])
+        self.rows["aliases"] += [self._text(name) for name in cell.aliases]
+        self.rows["cells"].append(
+            (self._text(cell.name), self._type(cell.type), int(cell.role), len(data),
+             cell.type.nbytes, first, len(cell.aliases))
+        )  # fmt: skip
+        data += cell.content
+
+    def _function(self, function: Any) -> None:
+        values, bindings = self.rows["values"], self.rows["bindings"]
+        first_input = len(values)
+        values += [(self._text(v.name), self._type(v.type), 0, -1, -1) for v in function.inputs]
+        first_output = len(values)
+        values += [
+            (
+                self._text(v.name),
+                self._type(v.type),
+                NUMBERS.index(v.number),
+                int(v.origin),
+                v.index,
+            )
+            for v in function.outputs
+        ]
+        first_binding = self._bindings(function.bindings)
+        early, first_early = -1, len(bindings)
+        if function.early is not None:
+            first_early = self._bindings(function.early_bindings)
+            early = self._plan(function.early)
+        plan = self._plan(function.plan)
+        texts = (function.name, function.given, function.result, function.graph)
+        self.rows["functions"].append(
+            (*map(self._text, texts), plan, early, first_input, len(function.inputs), first_output,
+             len(function.outputs), first_binding, first_early)
+        )  # fmt: skip
+
+    def _bindings(self, bindings: Sequence[Binding]) -> int:
+        first = len(self.rows["bindings"])
+        self.rows["bindings"] += [(int(kind), index) for kind, index in bindings]
+        return first
+
+    def _plan(self, plan: PlanRecord) -> int:
+        (rank,), *parts, constants = packed(self._named(plan.arrays))
+        rows, spans = self.blobs["rows"], []
+        for part in parts:
+            rows += bytes(-len(rows) % 8)
+            spans.append((len(rows), len(part)))
+            rows += part
+        first_external = len(self.rows["externals"])
+        types = (*plan.outputs, *plan.inputs)
+        self.rows["externals"] += [
+            (self._type(t), plan.donations.get(e, -1), int(e in plan.exposed), 0)
+            for e, t in enumerate(types)
+        ]
+        first_line = len(self.rows["lines"])
+        self.rows["lines"] += [self._place(place) for place in plan.places]
+        self.rows["plans"].append(
+            (plan.arrays.arena_nbytes, self._constants(constants), len(constants), len(types),
+             len(plan.outputs), first_external, rank, first_line, len(plan.places), spans)
+        )  # fmt: skip
+        return len(self.rows["plans"]) - 1
+
+    def _constants(self, constants: bytes) -> int:
+        found = self.constants.get(constants)
+        if found is None:
+            blob = self.blobs["constants"]
+            blob += bytes(-len(blob) % ALIGNMENT)
+            found = self.constants[constants] = len(blob)
+            blob += constants
+        return found
+
+    def _place(self, place: Location | None) -> int:
+        if place is None:
+            return -1
+        path, text = self._text(os.path.basename(place.path)), self._text(place.text)
+        return self._row("places", (path, text, place.line, 0))
+
+    def _named(self, arrays: PlanArrays) -> PlanArrays:
+        """``arrays`` with kernels by their places in the table of the file."""
+        found = PlanArrays()
+        found.constants, found.arena_nbytes = arrays.constants, arrays.arena_nbytes
+        found.n_externals, found.rows = arrays.n_externals, dict(arrays.rows)
+        steps = np.frombuffer(bytearray(arrays.rows["steps"]), _STEP[0]).reshape(-1, _STEP[1])
+        for step in steps:
+            if step[0] == native.KERNEL_STEP:
+                step[1] = self._kernel(int(step[1]))
+        ops = np.frombuffer(bytearray(arrays.rows["ops"]), _OP[0]).reshape(-1, _OP[1])
+        for op in ops:
+            op[0] = self._kernel(int(op[0]))
+        found.rows["steps"], found.rows["ops"] = steps.tobytes(), ops.tobytes()
+        return found
+
+    def _kernel(self, number: int) -> int:
+        name, dtype, counts = native.kernel_at(number)
+        return self._row("kernels", (self._text(name), dtype, *counts))
