@@ -31,7 +31,9 @@ SECTION = np.dtype(
 # The sections in the order of their numbers, from 1 on, with their rows; see program_file.h.
 ROWS: dict[str, Any] = {
     "strings": None,
-    "kernels": np.dtype([("name", _TEXT), *[(n, "<i4") for n in ("dtype", "n_in", "n_out", "n_attrs")]]),
+    "kernels": np.dtype(
+        [("name", _TEXT), *[(n, "<i4") for n in ("dtype", "n_in", "n_out", "n_attrs")]]
+    ),
     "types": np.dtype([("dtype", "<i4"), ("rank", "<i4"), ("first_dim", "<i8")]),
     "dims": np.dtype("<i8"),
     "functions": np.dtype(
@@ -39,7 +41,9 @@ ROWS: dict[str, Any] = {
          *[(n, "<i4") for n in ("plan", "early", "first_input", "n_inputs", "first_output",
                                 "n_outputs", "first_binding", "first_early")]]
     ),
-    "values": np.dtype([("name", _TEXT), *[(n, "<i4") for n in ("type", "number", "origin", "index")]]),
+    "values": np.dtype(
+        [("name", _TEXT), *[(n, "<i4") for n in ("type", "number", "origin", "index")]]
+    ),
     "bindings": np.dtype([("kind", "<i4"), ("index", "<i4")]),
     "plans": np.dtype(
         [*[(n, "<i8") for n in ("arena_nbytes", "constants", "constants_nbytes")],

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.imports import optional
+from hybrid.core.whole_files import whole_file
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
