@@ -14,6 +14,7 @@ from hybrid.core.tree import LEAF, Structure, flatten
 from hybrid.eager.fused_calls import optimized_parts
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import Location, ProgramError
+from hybrid.explain.argument_names import leaf_names
 from hybrid.explain.inputs import paths_of, slot_name
 from hybrid.export.cells import Cells
 from hybrid.export.file_writer import save
@@ -118,7 +119,8 @@ class Exported:
             function if isinstance(function, Hybridized) else Hybridized(function, **options)
         )
         self.call, self.capture = hybridized.captured(tuple(args), {})
-        self.names = self.call.names()
+        named = function.forward if isinstance(function, Module) else self.call.function
+        self.names = leaf_names(named, args, {})
 
     def look(self) -> None:
         """Let the cells know names of what the function reads."""
