@@ -16,11 +16,11 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import Location, ProgramError
 from hybrid.explain.argument_names import leaf_names
 from hybrid.explain.inputs import paths_of, slot_name
-from hybrid.export.cells import Cells
 from hybrid.export.file_writer import save
+from hybrid.export.program_cells import ProgramCells
 from hybrid.export.records import (
-    Binding,
     Bound,
+    External,
     FunctionRecord,
     Origin,
     PlanRecord,
@@ -69,7 +69,7 @@ def program_of(
     )
     if not wanted:
         raise ProgramError("there is no function to export", fix="give one, or a dict of some")
-    cells = Cells()
+    cells = ProgramCells()
     found = []
     with ExitStack() as stack:
         for name, entry in wanted.items():
@@ -110,7 +110,12 @@ class Exported:
     """One function on its way into a program."""
 
     def __init__(
-        self, name: str, function: Any, args: Sequence[Any], cells: Cells, options: dict[str, Any]
+        self,
+        name: str,
+        function: Any,
+        args: Sequence[Any],
+        cells: ProgramCells,
+        options: dict[str, Any],
     ) -> None:
         self.name, self.function, self.cells = name, function, cells
         self.fast = options["optimize"] == "fast"
@@ -152,7 +157,7 @@ class Exported:
         ]
         bound = self._bound(needed, writes, outputs)
         kept = [
-            Binding(Bound.KEPT, i) for i in range(0 if early is None else len(early.output_types))
+            External(Bound.KEPT, i) for i in range(0 if early is None else len(early.output_types))
         ]
         record = FunctionRecord(
             name=self.name,
@@ -167,7 +172,7 @@ class Exported:
         if early is None:
             return record
         ahead = [
-            *[Binding(Bound.SCRATCH)] * len(early.output_types),
+            *[External(Bound.SCRATCH)] * len(early.output_types),
             *[self.sources[i] for i in middle],
         ]
         return replace(record, early=self._plan(early), early_bindings=tuple(ahead))
@@ -198,17 +203,17 @@ class Exported:
         if capture.facts:
             self._refuse(f"it counts on {capture.facts[0].what}")
 
-    def _source(self, source: Source, number_of: Mapping[int, int]) -> Binding:
+    def _source(self, source: Source, number_of: Mapping[int, int]) -> External:
         """What an input of the graph is."""
         if source.kind == "argument":
-            return Binding(Bound.INPUT, number_of[source.index])
+            return External(Bound.INPUT, number_of[source.index])
         if source.kind == "cell":
             assert source.tensor is not None
-            return Binding(Bound.CELL, self.cells.of(source.tensor, self._path(source)))
+            return External(Bound.CELL, self.cells.of(source.tensor, self._path(source)))
         if source.kind == "attribute":
             assert source.address is not None
             tensor = source.address.read(self.call.leaves)
-            return Binding(Bound.CELL, self.cells.at(source.address, tensor, self._path(source)))
+            return External(Bound.CELL, self.cells.at(source.address, tensor, self._path(source)))
         self._refuse("a Python number is an input of it")
         raise AssertionError
 
@@ -219,9 +224,9 @@ class Exported:
         assert source.address is not None
         return slot_name(source.address, paths)
 
-    def _writes(self) -> dict[int, Binding]:
+    def _writes(self) -> dict[int, External]:
         """Of the results of the graph that are written: to which cells."""
-        found: dict[int, Binding] = {}
+        found: dict[int, External] = {}
         for source, output in self.capture.writes:
             kind, index = self.sources[source]
             if kind is not Bound.CELL:
@@ -231,7 +236,7 @@ class Exported:
                 )
             if output in found:
                 self._refuse("it writes one value to two tensors", fix="copy one of them")
-            found[output] = Binding(Bound.WRITE, index)
+            found[output] = External(Bound.WRITE, index)
         for write in self.capture.place_writes:
             number = self.cells.known_at(write.address)
             text = slot_name(
@@ -245,19 +250,22 @@ class Exported:
             elif len(leaves) != 1 or leaves[0][0] != "output" or write.recipe.structure != LEAF:
                 self._refuse(f"what it writes to {text} is no tensor that a run computes")
             else:
-                found[leaves[0][1]] = Binding(Bound.WRITE, number)
+                found[leaves[0][1]] = External(Bound.WRITE, number)
         return found
 
     def _bound(
-        self, needed: Sequence[int], writes: Mapping[int, Binding], outputs: Sequence[ProgramOutput]
-    ) -> list[Binding]:
+        self,
+        needed: Sequence[int],
+        writes: Mapping[int, External],
+        outputs: Sequence[ProgramOutput],
+    ) -> list[External]:
         """What the outputs of the plan are."""
         first: dict[int, int] = {}
         for i, output in enumerate(outputs):
             if output.origin is Origin.EXTERNAL:
                 first.setdefault(output.index, i)
         return [
-            writes[output] if output in writes else Binding(Bound.RESULT, first[e])
+            writes[output] if output in writes else External(Bound.RESULT, first[e])
             for e, output in enumerate(needed)
         ]
 

@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.types import TensorType
-from hybrid.core.whole_files import whole_file
 from hybrid.errors import Location
-from hybrid.export.records import NUMBERS, Binding, PlanRecord, ProgramRecord
+from hybrid.export.records import NUMBERS, External, PlanRecord, ProgramRecord
 from hybrid.memory import native
 from hybrid.memory.native import PlanArrays
 from hybrid.plan.arrays import packed
+from hybrid.weights.write import whole_file
 
 MAGIC = b"\x89HYB\r\n\x1a\n"
 MAJOR, MINOR = 1, 0
@@ -73,7 +73,7 @@ _OP = np.dtype("<i4"), 17
 
 def written(program: ProgramRecord) -> bytes:
     """The file of ``program``."""
-    return _Writer().file(program)
+    return SectionWriter().file(program)
 
 
 def save(program: ProgramRecord, path: str | os.PathLike[str]) -> None:
@@ -83,7 +83,7 @@ def save(program: ProgramRecord, path: str | os.PathLike[str]) -> None:
         file.write(content)
 
 
-class _Writer:
+class SectionWriter:
     """The sections of a file while they are collected."""
 
     def __init__(self) -> None:
@@ -191,7 +191,7 @@ class _Writer:
              len(function.outputs), first_binding, first_early)
         )  # fmt: skip
 
-    def _bindings(self, bindings: Sequence[Binding]) -> int:
+    def _bindings(self, bindings: Sequence[External]) -> int:
         first = len(self.rows["bindings"])
         self.rows["bindings"] += [(int(kind), index) for kind, index in bindings]
         return first

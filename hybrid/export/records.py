@@ -43,7 +43,7 @@ class Role(IntFlag):
 NUMBERS: tuple[Any, ...] = (None, bool, int, float)  # what values are to Python; None: tensors
 
 
-class Binding(NamedTuple):
+class External(NamedTuple):
     """What an external is: its kind, and which one of these."""
 
     kind: Bound
@@ -90,9 +90,9 @@ class FunctionRecord:
     result: str  # the tree of its results
     graph: str  # before all passes
     plan: PlanRecord
-    bindings: tuple[Binding, ...]  # of each external of the plan: its outputs, then its inputs
+    bindings: tuple[External, ...]  # of each external of the plan: its outputs, then its inputs
     early: PlanRecord | None = None
-    early_bindings: tuple[Binding, ...] = ()
+    early_bindings: tuple[External, ...] = ()
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Programs that C runs: the bits of Python, whatever they share and write, and whatever goes wrong."""
+"""Programs that C runs have the bits of Python, whatever they share and write; and bad input."""
 
 from __future__ import annotations
 
@@ -225,7 +225,7 @@ def test_inputs_that_do_not_fit(tmp_path: Path) -> None:
         ProgramFailure, match=r"^predict: input x is f64\[16,64\], not f32\[16,64\]$"
     ):
         program("predict", X.astype(np.float64))
-    with pytest.raises(ProgramFailure, match="^there is no function evaluate$"):
+    with pytest.raises(ProgramFailure, match=r"^there is no function evaluate$"):
         program("evaluate", X)
 
 
@@ -267,7 +267,7 @@ def shows(x):
         (prints, "prints cannot be exported: it calls Python while it runs"),
         (writes, "writes cannot be exported: it writes to its argument x"),
         (shows, "shows cannot be exported: it returns a text that a run makes"),
-        (lambda x: hy.linalg.inv(hy.reshape(x, (8, 8))), "inv has no kernel|calls Python"),
+        (lambda x: hy.linalg.inv(hy.reshape(x, (8, 8))), "inv has no kernel"),
     ],
 )
 def test_what_a_file_cannot_hold(tmp_path: Path, function: Any, text: str) -> None:

@@ -15,7 +15,7 @@ from hybrid.trace.guards.reads import Reads
 from hybrid.trace.places.address import Address
 
 
-class Cells:
+class ProgramCells:
     """The cells that the functions of one program share, found by identity.
 
     A tensor of a model is called as in ``state_dict``; what optimizers keep ``optimizer/adam/...``,
