@@ -15,6 +15,9 @@ import numpy as np
 import pytest
 from hybrid._native import ffi, lib
 
+from tests.export import digits
+from tests.export.runner import CProgram
+
 ROOT = Path(__file__).resolve().parents[2]
 CSRC = ROOT / "csrc"
 
@@ -75,7 +78,9 @@ SANITIZED = pytest.mark.parametrize(
 LINKED = pytest.mark.parametrize("linking", ["shared", "static"])
 
 
-def run_program(folder: Path, source: Path, sanitize: str, linking: str) -> str:
+def run_program(
+    folder: Path, source: Path, sanitize: str, linking: str, *arguments: str | Path
+) -> str:
     """What ``source`` prints, linked with the library in ``folder``."""
     program = folder / f"{source.stem}-{linking}"
     library = folder / ("libhybrid.so" if linking == "shared" else "libhybrid.a")
@@ -85,6 +90,7 @@ def run_program(folder: Path, source: Path, sanitize: str, linking: str) -> str:
     call("cc", *flags, source, library, f"-Wl,-rpath,{folder}", "-lm", "-pthread", "-o", program)
     return call(
         program,
+        *arguments,
         ASAN_OPTIONS="allocator_may_return_null=1",
         UBSAN_OPTIONS="halt_on_error=1",
         TSAN_OPTIONS="die_after_fork=0",
@@ -122,6 +128,29 @@ def test_the_example(build: Callable[[str], Path], sanitize: str, linking: str) 
         found = np.array([line.split() for line in runs[first + 1 : first + 3]], np.float32)
         # All of them are fractions that float32 holds, whatever the order of the sums.
         np.testing.assert_array_equal(found, layers(x, times))
+
+
+@SANITIZED
+@LINKED
+def test_training_in_c(
+    build: Callable[[str], Path], sanitize: str, linking: str, tmp_path: Path
+) -> None:
+    """The losses are those of Python, but for how the library was compiled here."""
+    x, y = digits.write(tmp_path)
+    before, after = tmp_path / "digits.hyb", tmp_path / "after.hyb"
+    source = CSRC / "examples" / "train_digits.c"
+    given = before, tmp_path / "x.npy", tmp_path / "y.npy", "200", after
+    *losses, right = run_program(build(sanitize), source, sanitize, linking, *given).splitlines()
+    program, found = CProgram(before), [float.fromhex(line.split()[1]) for line in losses]
+    expected = [
+        program("train_step", x[at : at + 16], y[at : at + 16])[0]
+        for i in range(200)
+        for at in (16 * (i % 4),)
+    ]
+    np.testing.assert_allclose(found[:20], expected[:20], rtol=1e-5)
+    assert len(found) == 200 and found[-1] < 0.1 < found[0]
+    assert right == "64 of 64 are right"
+    assert CProgram(after, 1)("predict", x[:16])[0].argmax(1).tolist() == y[:16].tolist()
 
 
 @pytest.mark.skipif(not find_spec("setuptools"), reason="needs setuptools")

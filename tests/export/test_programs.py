@@ -10,39 +10,15 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid import nn, optim
+from hybrid import optim
 from hybrid.errors import ProgramError
 from hybrid.export import export
+from tests.export.digits import Digits, trained
 from tests.export.runner import CProgram, ProgramFailure
 
 DRAW = np.random.default_rng(0)
 X = DRAW.standard_normal((16, 64), np.float32)
 Y = DRAW.integers(0, 10, 16)
-
-
-class Digits(nn.Module):
-    """The MLP of the digits."""
-
-    def __init__(self, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.first, self.last = nn.Linear(64, 32), nn.Linear(32, 10)
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(self, x: Any) -> Any:
-        return self.last(self.dropout(hy.relu(self.first(x))))
-
-
-def trained(model: Any, optimizer: Any) -> Any:
-    """A step of training."""
-
-    def step(x, y):
-        optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(x), y)
-        loss.backward()
-        optimizer.step()
-        return loss
-
-    return step
 
 
 OPTIMIZERS = {
