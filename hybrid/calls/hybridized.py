@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import copy
 import functools
-import sys
 import types
-import warnings
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
+from hybrid.calls.eager_runs import UNPAID, EagerRuns, PlanRequest
 from hybrid.calls.executable import PlanInfo, Planned
 from hybrid.calls.families import NONE, Family, NumberInputs, Trace, covers, family_key
+from hybrid.calls.ledger import BINDING, CAPTURE, Ledger, LedgerInfo
 from hybrid.calls.open_families import Opened, OpenFamily, open_family_key
 from hybrid.calls.recapture_reasons import Call, about_numbers, described, why_new
-from hybrid.config import is_configured, plan_cache
+from hybrid.config import is_configured, keeps_ledgers, plan_cache
 from hybrid.core.exceptions import taken
 from hybrid.core.timing import phase
 from hybrid.core.tree import flatten
@@ -27,8 +27,8 @@ from hybrid.errors import (
     CaptureError,
     EagerOnlyError,
     TracedBoolError,
-    author_frame,
     author_location,
+    warn_author,
 )
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import ACTIVE, current, stack
@@ -64,7 +64,13 @@ class Hybridized:
         max_plans: int = 64,
         name: str | None = None,
         dynamic: bool | None = None,
+        ledger: bool | None = None,
     ) -> None:
+        if ledger not in (None, True, False):
+            raise ArgumentError(
+                f"ledger is {ledger!r}",
+                fix="leave ledger out, or give False to capture each new key, whatever that costs",
+            )
         if dynamic is not None and dynamic is not False:
             raise ArgumentError(
                 f"dynamic is {dynamic!r}",
@@ -86,7 +92,7 @@ class Hybridized:
         self.unbound: Hybridized | None = None  # of a method: the one that the class holds
         self.options = {
             "mode": mode, "optimize": optimize, "fallback": fallback, "max_plans": max_plans,
-            "name": name, "dynamic": dynamic,
+            "name": name, "dynamic": dynamic, "ledger": ledger,
         }  # fmt: skip
         self._plans: dict[Hashable, list[Planned]] = {}
         self._families: dict[Hashable, Family] = {}
@@ -98,6 +104,15 @@ class Hybridized:
         self._dropped: dict[Hashable, None] = {}  # keys of plans that had to go
         self._warned: set[str] = set()
         self._eager: set[Hashable] = set()  # families of calls that no plan gives the bits of
+        self._new_ledger()
+
+    def _new_ledger(self) -> None:
+        options = self.options
+        on = keeps_ledgers() if options["ledger"] is None else options["ledger"]
+        # Where eager code may have other bits, which ones there are must not depend on time.
+        ledger = Ledger() if on and options["optimize"] == "exact" else None
+        strict = options["fallback"] != "eager"
+        self._runs = EagerRuns(self.function, self._name(), ledger, strict=strict)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if ACTIVE:
@@ -106,6 +121,8 @@ class Hybridized:
                 return interpreter.converted(self.function, optional=True)(*args, **kwargs)
             if interpreter.batches or interpreter.queues:
                 return self._general(args, kwargs)
+        if self._runs.resting and self._runs.rests(args, kwargs):
+            return self._runs.rested(args, kwargs)
         if not kwargs:
             planned = None
             try:
@@ -118,25 +135,34 @@ class Hybridized:
             if planned is not None:
                 if not planned.shares:
                     self._clock = planned.last_used = self._clock + 1
-                    planned.calls += 1
-                    return planned.run(args)
+                    planned.calls = calls = planned.calls + 1
+                    return planned.run(args) if calls < planned.due else self._due(planned, args)
                 with STATE:
                     if planned.serves(args):
                         self._clock = planned.last_used = self._clock + 1
-                        planned.calls += 1
-                        return planned.run(args)
+                        planned.calls = calls = planned.calls + 1
+                        if calls < planned.due:
+                            return planned.run(args)
+                        return self._due(planned, args)
         return self._general(args, kwargs)
 
     def _general(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """A call of any arguments: find the plan by the whole key, or capture."""
+        begin = self._runs.now()
         leaves, key = self._leaves(args, kwargs)
         if self._eager and family_key(key, leaves) in self._eager:
             return self.function(*args, **kwargs)
         try:
             planned = self._find(key, leaves)
-            if planned is None or planned.shares:
-                return self._locked(args, kwargs, leaves, key)
-            return self._run(planned, args, kwargs, leaves)
+            if planned is not None and not planned.shares:
+                return self._run(planned, args, kwargs, leaves, begin)
+            request = None
+            if planned is None:
+                request = self._request(Call(self.function, args, kwargs, leaves, key))
+            if request is None or not self._runs.refuses(request):
+                result = self._locked(args, kwargs, leaves, key, begin, request)
+                if result is not UNPAID:
+                    return result
         except EagerOnlyError as error:
             if len(self._eager) >= 4 * self.options["max_plans"]:
                 self._eager.clear()
@@ -146,23 +172,45 @@ class Hybridized:
             if self.options["fallback"] != "eager":
                 raise
             self._warn(error)
+        else:
+            return self._runs.unpaid(request, self._all_plans, begin)
         return self.function(*args, **kwargs)
 
     @as_before
     def _locked(
-        self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any], key: Hashable
+        self,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        leaves: Sequence[Any],
+        key: Hashable,
+        begin: float,
+        request: PlanRequest | None,
     ) -> Any:
-        """The call, with no capture and no call that writes under way but in this thread."""
+        """The call, with no capture and no call that writes under way but in this thread.
+
+        UNPAID where it is to run eagerly.
+        """
         with STATE:
             planned = self._find(key, leaves)  # another thread may have been faster
-            planned = planned or self._captured(args, kwargs, leaves, key)
+            if planned is None:
+                if request is None:  # there was a plan a moment ago
+                    request = self._request(Call(self.function, args, kwargs, leaves, key))
+                planned, begin = self._runs.paid(request, self._captured), 0.0
+                if planned is None:
+                    return UNPAID
             if planned.shares:
-                return self._run(planned, args, kwargs, leaves)
-        return self._run(planned, args, kwargs, leaves)
+                return self._run(planned, args, kwargs, leaves, begin)
+        return self._run(planned, args, kwargs, leaves, begin)
 
     def _run(
-        self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any]
+        self,
+        planned: Planned,
+        args: Sequence[Any],
+        kwargs: dict[str, Any],
+        leaves: Sequence[Any],
+        begin: float,
     ) -> Any:
+        """Run ``planned``, the look for which has begun at ``begin``; 0 if it was made."""
         if planned.capture.outside is not None:
             refuse_shared(self._name(), (args, kwargs), planned.capture.outside)
         if planned.written_arguments:
@@ -175,11 +223,30 @@ class Hybridized:
         if strict and not turned and not kwargs and len(leaves) == len(args) and plain(args):
             self._quick[is_recording()][tuple([t.type for t in args])] = planned
         self._clock = planned.last_used = self._clock + 1
-        planned.calls += 1
+        planned.calls = calls = planned.calls + 1
         if batches:  # many rows at once: not what the plan is made for, but its graph
             return planned.replayed(leaves) if planned.replays else self.function(*args, **kwargs)
         given = (leaves, (args, kwargs)) if planned.capture.given else (leaves,)
-        return (planned.queued if ACTIVE and current().queues else planned.run)(*given)
+        if ACTIVE and current().queues:
+            return planned.queued(*given)
+        if calls >= planned.due:
+            return self._runs.timed(planned, args, kwargs, given, begin)
+        return planned.run(*given)
+
+    def _due(self, planned: Planned, args: Sequence[Any]) -> Any:
+        """A call of plain tensors that is timed, with another look for its plan."""
+        begin = self._runs.now()
+        self._quick[is_recording()].get(tuple([t.type for t in args]))
+        if plain(args):
+            planned.holds(args)
+        return self._runs.timed(planned, args, {}, (args,), begin)
+
+    def _request(self, call: Call) -> PlanRequest:
+        """What is known of a plan that ``call`` needs."""
+        family = self._families.get(family_key(call.key, call.leaves)) or Family()
+        sizes = self._open_families.get(open_family_key(call.key, call.leaves))
+        kind = CAPTURE if sizes is None or not sizes.captures else BINDING
+        return PlanRequest(call, kind, family)
 
     def _refuse_lost(self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         given, _ = flatten((args, kwargs))
@@ -205,25 +272,23 @@ class Hybridized:
                     return planned
         return None
 
-    def _captured(
-        self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any], key: Hashable
-    ) -> Planned:
+    def _captured(self, call: Call) -> Planned:
         """A plan; where the function always raises, what it does before that is done."""
+        runs, name = self._runs, self._name()
+        runs.traced = False
         try:
-            with uncollected(), phase(f"capture {self._name()}"):
-                return self._capture(args, kwargs, leaves, key)
+            with uncollected(), phase(lambda: f"{'capture' if runs.traced else 'bind'} {name}"):
+                return self._capture(call)
         except Exception as error:
             ended = error
             put = taken(error)
             if put is None:
                 raise
-        put(leaves, (args, kwargs))
+        put(call.leaves, (call.args, call.kwargs))
         raise ended
 
-    def _capture(
-        self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any], key: Hashable
-    ) -> Planned:
-        call = Call(self.function, args, kwargs, leaves, key)
+    def _capture(self, call: Call) -> Planned:
+        leaves, key = call.leaves, call.key
         why = self._why(call)  # before there is one
         family = self._families.setdefault(family_key(key, leaves), Family())
         trace = functools.partial(self._capture_of, call, family)
@@ -232,7 +297,9 @@ class Hybridized:
         else:
             from hybrid.calls.files.lookup import Lookup
 
-            lookup = Lookup(self.function, (args, kwargs), leaves, key, self.options, trace)
+            lookup = Lookup(
+                self.function, (call.args, call.kwargs), leaves, key, self.options, trace
+            )
             planned, about = self._planned(call, family, lookup)
             if not lookup.settle(planned):
                 planned, about = self._planned(call, family, trace)
@@ -299,10 +366,12 @@ class Hybridized:
         members = _as_they_are
         options: dict[str, Any] = {"numbers": inputs.numbers, "opened": opened}
         if inputs or not is_straight(self.function, args, kwargs):
+            begin = self._runs.now()
             with phase("import"):  # at the first capture of a process
                 from hybrid.staging.callee import resolving
                 from hybrid.staging.classes import with_converted_members
 
+            self._runs.imported += self._runs.now() - begin
             members = with_converted_members
             options["convert"] = resolving if converts else None
 
@@ -318,6 +387,7 @@ class Hybridized:
             return members(own, traced)
 
         with STATE:
+            self._runs.traced = True
             return recaptured(self.function, leaves, is_configured, once, inputs.places)
 
     @contextmanager
@@ -343,7 +413,8 @@ class Hybridized:
 
     def _all_plans(self) -> list[Planned]:
         """Every plan, in the order of their making."""
-        found = [planned for family in self._families.values() for planned in family.plans]
+        families = list(self._families.values())  # at once: other threads may add some
+        found = [planned for family in families for planned in family.plans]
         return sorted(found, key=lambda planned: planned.made)
 
     def _forget_oldest(self) -> None:
@@ -355,6 +426,7 @@ class Hybridized:
                 if planned in holder:
                     holder.remove(planned)
             self._dropped[planned.key] = None
+            self._runs.drop(planned)
             for quick in self._quick:
                 for types_, found in list(quick.items()):
                     if found is planned:
@@ -369,11 +441,7 @@ class Hybridized:
         place = str(error.at)
         if place not in self._warned:
             self._warned.add(place)
-            frame, level = sys._getframe(), 1
-            author = author_frame(frame)
-            while frame is not author and frame.f_back is not None:
-                frame, level = frame.f_back, level + 1
-            warnings.warn(f"{self._name()} runs eagerly: {error}", stacklevel=level)
+            warn_author(f"{self._name()} runs eagerly: {error}")
 
     submit = submit
 
@@ -418,6 +486,9 @@ class Hybridized:
         if planned is None:
             why += about_numbers(call, inputs, family.refusal(key[1], leaves), capture)
             verdict = f"a call builds a new plan: {why}{failure}"
+            if self._runs.refuses(self._request(call)):
+                verdict = "a call runs eagerly, for captures have not paid back: "
+                verdict += f"{self._runs.told()}; a plan would be new: {why}{failure}"
         else:
             verdict = f"a call runs plan {self._all_plans().index(planned) + 1} of "
             verdict += f"{len(self.plans)}, built because: {planned.why}"
@@ -456,8 +527,13 @@ class Hybridized:
             for planned in self._all_plans()
         ]
 
+    @property
+    def ledger(self) -> LedgerInfo:
+        """What captures have cost and saved, and whether new keys are captured; ``print`` it."""
+        return self._runs.info()
+
     def clear(self) -> None:
-        """Forget all plans."""
+        """Forget all plans, and what they have cost and saved."""
         with STATE:
             self._plans.clear()
             self._families.clear()
@@ -466,6 +542,7 @@ class Hybridized:
             self._eager.clear()
             for quick in self._quick:
                 quick.clear()
+            self._new_ledger()
 
     # Being a function -------------------------------------------------------------------------
 
@@ -518,7 +595,8 @@ def hybridize(function: Any = None, /, **options: Any) -> Any:
     mode: ``"auto"``, ``"trace"`` or ``"ast"``; optimize: ``"exact"`` never changes a bit,
     ``"fast"`` may; fallback: ``"error"``, or ``"eager"`` to run what cannot be captured eagerly,
     with a warning; max_plans: how many plans are kept (least recently used go first); dynamic: None
-    opens axes whose sizes change, False captures the function for each size.
+    opens axes whose sizes change, False captures the function for each size; ledger: None or True
+    captures what pays, False each new key at once (``HYBRID_LEDGER=0`` makes that what None means).
 
     An axis that has other sizes in the second call is opened: one capture serves all sizes, each
     of which gets a plan of its own, with the bits of eager code.  What Python code asks of a size
@@ -527,6 +605,11 @@ def hybridize(function: Any = None, /, **options: Any) -> Any:
 
     What a function computes of tensors from outside alone, which it does not write, is computed
     again only when they have been written.
+
+    Over any calls it takes at most 1.05 of the time of eager code and 50 ms more, or what its first
+    captures take: calls whose captures would take more run eagerly, with the same bits, until what
+    plans save pays for them.  Where that goes on, because each call has another key, one warning
+    says what changes and what to write instead; ``ledger`` of the result prints the account.
     """
     if function is None:
         return functools.partial(hybridize, **options)

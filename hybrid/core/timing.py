@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from hybrid.core.dataclass import dataclass
@@ -34,8 +34,11 @@ def noting(spans: list[Span]) -> Iterator[None]:
 
 
 @contextmanager
-def phase(name: str) -> Iterator[None]:
-    """What runs inside is the phase ``name``, or one more of that name."""
+def phase(name: str | Callable[[], str]) -> Iterator[None]:
+    """What runs inside is the phase ``name``, or one more of that name.
+
+    A function is asked for the name at the end.
+    """
     if not _open:
         yield
         return
@@ -43,6 +46,7 @@ def phase(name: str) -> Iterator[None]:
     try:
         yield
     finally:
-        span = Span(name, begin, time.monotonic_ns(), threading.get_ident())
+        named = name if isinstance(name, str) else name()
+        span = Span(named, begin, time.monotonic_ns(), threading.get_ident())
         for spans in _open:
             spans.append(span)

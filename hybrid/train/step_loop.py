@@ -29,7 +29,9 @@ class StepLoop:
         self.steps, self.loader = steps, loader
         self.portion = self.program.portion
         self._endless = self.portion.walk.take(ENDLESS)
-        self._sunk, self._one = hybridize(self.program.sunk), hybridize(self.program.one)
+        self._sunk, self._one = (
+            hybridize(part, ledger=False) for part in (self.program.sunk, self.program.one)
+        )
 
     def begin(
         self, done: int, columns: Sequence[str], watchers: Sequence[Callback], told: Told | None
@@ -113,7 +115,9 @@ class EvaluationLoop:
 
     def __init__(self, steps: Steps, loader: DataLoader) -> None:
         self.program = Evaluation(steps, loader)
-        self._sunk, self._one = hybridize(self.program.sunk), hybridize(self.program.one)
+        self._sunk, self._one = (
+            hybridize(part, ledger=False) for part in (self.program.sunk, self.program.one)
+        )
 
     def run(self, sinks: bool) -> dict[str, float]:
         """A pass: what was counted."""
