@@ -23,6 +23,7 @@ from hybrid.calls.recapture_reasons import (
     why_unpaid,
 )
 from hybrid.core.tree import flatten
+from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import STATE
 from hybrid.errors import CaptureError, EagerOnlyError, warn_author
 from hybrid.ir.interpreter import ACTIVE, current
@@ -34,6 +35,9 @@ _thread = threading.local()  # .timed: whether this thread is in a run that is t
 UNPAID = object()  # in place of a result: the call is to run eagerly
 
 
+_PLAIN = frozenset((Tensor, str, int, float, bool, type(None)))  # most of what there is
+
+
 def in_timed_run() -> bool:
     """Whether this is called by what runs eagerly to be timed: captures would be in its time."""
     return getattr(_thread, "timed", False)
@@ -42,6 +46,8 @@ def in_timed_run() -> bool:
 def holds_array(values: Iterable[Any]) -> bool:
     """Whether there is a NumPy array among ``values``, or in lists, tuples and dicts there."""
     for value in values:
+        if type(value) in _PLAIN:
+            continue
         if isinstance(value, np.ndarray):
             return True
         if isinstance(value, (list, tuple)):

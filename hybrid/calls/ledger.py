@@ -18,11 +18,13 @@ from hybrid.core.dataclass import dataclass, field
 from hybrid.ir import Graph
 
 CREDIT = 0.05  # seconds that may be lost before anything is saved
-AT_ONCE = 0.8 * CREDIT  # by captures; the rest is for what finds out that they do not pay
+AT_ONCE = 0.5 * CREDIT  # by captures; the rest is for what finds out that they do not pay
 SPARE = 0.1 * CREDIT  # for what is not measured
 SHARE = 0.05  # of the time of eager code, that may be lost
 SAMPLED = 0.01  # of the time of all calls, that eager calls may take which are there to be timed
-LOOKS = 0.04  # of the time of eager calls, that looking for their plans may take
+LOOKS = 0.01  # of the time of eager calls, that looking for their plans may take in the end
+
+_WAY_SECONDS = 2e-6  # from a call to its eager run
 
 _MOST_SAMPLES = 12  # eager calls in place of one plan
 _AT_A_TIME = 3  # of them
@@ -418,9 +420,11 @@ class Ledger:
             saved, eager, seconds = saved + gain, eager + alone, seconds + taken
         mean = self.eager_seconds / max(self.eager_calls, 1)
         both = self.eager_seconds + self.rested * min(mean, self.eager_call or 0.0)
+        around = sum(self.spent.values()) + self.look_seconds
+        around += _WAY_SECONDS * (self.eager_calls + self.rested)
         found = Totals(
             eager=eager + both,
-            hybridized=seconds + both + sum(self.spent.values()) + self.look_seconds,
+            hybridized=seconds + both + around,
             saved=saved,
             unpaid=self._unpaid + sum([max(0.0, cost) for cost in costs.values()]),
         )

@@ -176,7 +176,7 @@ _plans: WeakValueDictionary[int, Plan] = WeakValueDictionary()
 
 def all_plans() -> dict[int, Plan]:
     """All plans there are, by their number in the events of profiles."""
-    return dict(_plans)
+    return dict(_plans.items())  # which leaves out those that go meanwhile
 
 
 class _PlanWriter:

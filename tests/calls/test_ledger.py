@@ -560,7 +560,7 @@ SEQUENCES: dict[str, tuple[Callable[..., Any], Callable[[int], tuple]]] = {
 @pytest.mark.parametrize("name", SEQUENCES)
 def test_real_sequences_are_within_the_bound(name: str) -> None:
     function, arguments = SEQUENCES[name]
-    threads = hy.get_num_threads()
+    threads = hy.num_threads()
     hy.set_num_threads(1)
     try:
         given = [arguments(i) for i in range(3000)]
@@ -570,12 +570,13 @@ def test_real_sequences_are_within_the_bound(name: str) -> None:
         over = min(_excess(function, given) for _ in range(3))
     finally:
         hy.set_num_threads(threads)
-    assert over <= 0
+    assert over <= 0, f"{over * 1e3:.1f} ms over"
 
 
 def _excess(function: Callable[..., Any], given: list[tuple]) -> float:
     """The seconds beyond the bound; the two sides take turns, so that both get the same machine."""
     hybridized = hy.hybridize(function, ledger=True)
+    hybridized._runs.ledger.clock = time.thread_time  # others may use the machine
     eager = ours = 0.0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
