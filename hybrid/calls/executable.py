@@ -39,6 +39,8 @@ from hybrid.trace.gradients.region_vjp import kinds_of, tensors_of
 from hybrid.trace.gradients.replay_run import followed
 from hybrid.trace.regions.build import replay
 
+NEVER = 1 << 62
+
 
 def _used_record() -> Record:
     """The record of a value whose history backward() has used up."""
@@ -111,6 +113,8 @@ class Planned:
             known = _known(capture, fixed_sources(capture), fast)
         self.plan, cells, first = known
         self.calls = self.last_used = self.made = 0
+        self.account: Any = None  # in the ledger of the function
+        self.due = NEVER  # the count of calls at which a call is timed
         self.key = key  # of the call that it was made for
         self.why = ""  # it was made
         self.binding = ""  # the sizes of an open capture
