@@ -33,6 +33,8 @@ from hybrid.trace.capture.side_effects import refuse_lost
 _thread = threading.local()  # .timed: whether this thread is in a run that is to be timed
 
 
+LOOK = object()  # in place of a result: there may be a plan for the call
+
 _PLAIN = frozenset((Tensor, str, int, float, bool, type(None)))  # most of what there is
 
 
@@ -99,6 +101,7 @@ class EagerRuns:
     ) -> None:
         self.function, self.name, self.ledger, self.strict = function, name, ledger, strict
         self.resting = 0  # calls that are to run eagerly, without a look for their plan
+        self.times_rests = False  # and whether they are timed
         # Whether a plan reads or writes what holds stand-ins while others are captured.
         self.shares = False
         self.imported = 0.0  # seconds of imports in the capture under way
@@ -156,27 +159,29 @@ class EagerRuns:
         refuse_lost(self.name, given, lost, call.names)
         return result
 
-    def rests(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-        """Whether a call, while calls rest, is to be run without a look for its plan."""
-        left = self.resting
-        if takes_as_is(args, kwargs):
-            self.resting = max(left - 1, 0)
-            return True
-        self.resting = 0
-        return False
-
     def rested(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
-        """The result of such a call."""
+        """The result of a call while calls rest; LOOK if its plan is to be looked for."""
+        plain = not kwargs and _PLAIN.issuperset(map(type, args))
+        if not plain and not takes_as_is(args, kwargs):
+            self.resting = 0
+            return LOOK
+        self.resting -= 1
         ledger = self.ledger
         assert ledger is not None
-        if not ledger.times_rests:
+        if not self.times_rests:
             ledger.rested += 1
             return self.as_is(args, kwargs)
         begin = ledger.clock()
         result = self.as_is(args, kwargs)
-        ledger.eager_calls += 1
-        ledger.eager_seconds += ledger.clock() - begin
+        ledger.slept(ledger.clock() - begin)
         return result
+
+    def _rest(self, calls: int) -> None:
+        """Let so many calls run without a look for their plans."""
+        if calls:
+            assert self.ledger is not None
+            self.times_rests = self.ledger.times_rests
+        self.resting = calls
 
     # Calls of which there is a plan -----------------------------------------------------------
 
@@ -202,7 +207,7 @@ class EagerRuns:
             begin = begin or ledger.clock()
             result = planned.run(*given)
             ledger.ran(planned, ledger.clock() - begin)
-        self.resting = ledger.settle(planned)
+        self._rest(ledger.settle(planned))
         if self.resting:
             self._warn(ledger.slower(planned))
         return result
@@ -240,10 +245,9 @@ class EagerRuns:
         self.imported, begin = 0.0, ledger.clock()
         try:
             planned = make(request)
-        except EagerOnlyError:
-            raise
         except Exception as error:
-            if self.strict and isinstance(error, CaptureError):
+            cannot = isinstance(error, CaptureError) and not isinstance(error, EagerOnlyError)
+            if self.strict and cannot:
                 if not ledger.close(request.known):
                     raise
                 warn_author(f"{self.name} runs eagerly: {error}")
@@ -265,9 +269,25 @@ class EagerRuns:
             self._warn(why_unpaid(call, family, plans(), ledger.records))
         start = ledger.clock()
         result = self._as_in_a_plan(call)
-        taken = ledger.clock() - start
-        self.resting = ledger.ran_eagerly(request.known, taken, start - begin)
+        self._ran(request.known, begin, start)
         return result
+
+    def unplanned(self, args: Sequence[Any], kwargs: dict[str, Any], begin: float) -> Any:
+        """The eager run of a call of which there can be no plan, found out since ``begin``."""
+        if self.ledger is None:
+            return self.function(*args, **kwargs)
+        start = self.ledger.clock()
+        result = self.function(*args, **kwargs)
+        self._ran(None, begin, start)
+        return result
+
+    def _ran(self, key: Hashable, begin: float, start: float) -> None:
+        """A call has run eagerly from ``start`` to now; it was looked for its plan before."""
+        ledger = self.ledger
+        assert ledger is not None
+        end = ledger.clock()
+        self._rest(ledger.ran_eagerly(key, end - start, start - begin))
+        ledger.look_more(ledger.clock() - end)
 
     def _warn(self, reason: str) -> None:
         """Say once, with the reason, that calls run eagerly."""

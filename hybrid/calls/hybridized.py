@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from hybrid.calls.dynamic_axes import Axis, Declared, Table, declared_axes, require_table
-from hybrid.calls.eager_runs import EagerRuns, PlanRequest
+from hybrid.calls.eager_runs import LOOK, EagerRuns, PlanRequest
 from hybrid.calls.executable import PlanInfo, Planned
 from hybrid.calls.families import NONE, Family, NumberInputs, Trace, covers, family_key
 from hybrid.calls.ledger import Ledger, LedgerInfo
@@ -119,8 +119,10 @@ class Hybridized:
                 return interpreter.converted(self.function, optional=True)(*args, **kwargs)
             if interpreter.batches or interpreter.queues:
                 return self._general(args, kwargs)
-        if self._runs.resting and self._runs.rests(args, kwargs):
-            return self._runs.rested(args, kwargs)
+        elif self._runs.resting:
+            result = self._runs.rested(args, kwargs)
+            if result is not LOOK:
+                return result
         if not kwargs:
             planned = None
             try:
@@ -149,7 +151,7 @@ class Hybridized:
         begin = self._runs.now()
         leaves, key = self._leaves(args, kwargs)
         if self._eager and family_key(key, leaves) in self._eager:
-            return self.function(*args, **kwargs)
+            return self._runs.unplanned(args, kwargs, begin)
         try:
             planned = self._find(key, leaves)
             if planned is not None and not planned.shares:
@@ -266,7 +268,7 @@ class Hybridized:
         return None
 
     def _made(self, request: PlanRequest) -> Planned:
-        """A plan for a call for which there is none: a new capture, unless an open one serves it."""
+        """A plan for a call that has none: a new capture, unless an open one serves its sizes."""
         call = request.call
         if request.sizes is None:
             return self._captured(call)
@@ -689,8 +691,9 @@ def hybridize(function: Any = None, /, **options: Any) -> Any:
     with a warning; max_plans: how many plans are kept (least recently used go first); dynamic: None
     opens axes whose sizes change, False captures the function for each size, a table such as
     ``{"x": {0: hybrid.Dim("batch", 1, 512)}, 1: {1: True}}`` opens axes of arguments, by name or
-    position, from the first call on; one that the function fixes raises CaptureError; ledger: None or True
-    captures what pays, False each new key at once (``HYBRID_LEDGER=0`` makes that what None means).
+    position, from the first call on; one that the function fixes raises CaptureError; ledger:
+    None or True captures what pays, False each new key at once (``HYBRID_LEDGER=0`` makes that what
+    None means).
 
     An axis that has other sizes in the second call is opened: one capture serves all sizes, each
     of which gets a plan of its own, with the bits of eager code.  What Python code asks of a size

@@ -1,16 +1,17 @@
 """Ledger: what the captures of a function have cost and saved, and whether the next one pays.
 
 Over any calls, a hybridized function takes at most ``1 + SHARE`` of the time of eager code and
-``CREDIT`` seconds more: captures and bindings are paid from that, and from what plans have saved by
-then.  A call whose plan cannot be paid runs eagerly, with the same bits.  What eager code takes is
-known from such calls, and from a few that run eagerly in place of their plan.
+``CREDIT`` seconds more: captures and bindings, and looks for plans that are not there, are paid
+from that, and from what plans have saved by then.  A call whose plan cannot be paid runs eagerly,
+with the same bits.  What eager code takes is known from such calls, and from a few that run eagerly
+in place of their plan.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable
 from math import ceil, inf
 from typing import Any
 
@@ -18,13 +19,12 @@ from hybrid.core.dataclass import dataclass, field
 from hybrid.ir import Graph
 
 CREDIT = 0.05  # seconds that may be lost before anything is saved
-AT_ONCE = 0.5 * CREDIT  # by captures; the rest is for what finds out that they do not pay
-SPARE = 0.1 * CREDIT  # for what is not measured
+AT_ONCE = 0.5 * CREDIT  # by captures
+LOOKING = 0.2 * CREDIT  # for plans that are not there
+SPARE = CREDIT - AT_ONCE - LOOKING  # for what is not measured
 SHARE = 0.05  # of the time of eager code, that may be lost
+LOOKS = 0.01  # of it, for plans that are not there
 SAMPLED = 0.01  # of the time of all calls, that eager calls may take which are there to be timed
-LOOKS = 0.01  # of the time of eager calls, that looking for their plans may take in the end
-
-_WAY_SECONDS = 2e-6  # from a call to its eager run
 
 _MOST_SAMPLES = 12  # eager calls in place of one plan
 _AT_A_TIME = 3  # of them
@@ -33,30 +33,44 @@ _MOST_SCRATCH = 1 << 30  # bytes of values: a plan of more is not tried out eage
 _OP_SECONDS = 40e-6  # that an eager op takes besides its kernel, at most
 _LOOP_RATIO = 200  # of the time of eager code to that of a plan, at most, where there are loops
 
-_TIMED = 20e-6  # seconds of an eager call, from which on it is timed while calls rest
+_TIMED = 40e-6  # seconds of an eager call, from which on it is timed while calls rest
+_WAY = 1e-6  # seconds that such a call takes besides
 _MOST_REST = 1024  # calls from one look for a plan to the next
-_ROW = 8  # calls without a plan, one after the other, before looks become rare
 _KEYS = 256  # keys of which it is known that they have run eagerly
 _RECORDS = 6  # of them that are told of in the reason
 TELLING = 8  # keys that have to wait, before there is a warning
-_STALE = 50  # times as long as totals take, they are used
+_OFTEN = 8  # calls by a plan, from which on a quarter more are counted until one is timed
+_PARTS = 0.4, 0.02  # of a capture, that buckets and bindings take as long as that is not known
 
 CAPTURE, BUCKET, BINDING = "capture", "bucket", "binding"
 
 
+class Group:
+    """Plans of one capture: they pay for it together."""
+
+    __slots__ = ("cost", "plans", "saved")
+
+    def __init__(self) -> None:
+        self.cost = self.saved = 0.0  # seconds
+        self.plans = 0  # that are kept
+
+
 class Account:
-    """What one plan has cost, and how long calls by it take."""
+    """How long calls by one plan take."""
 
-    __slots__ = ("alone", "cost", "group", "runs", "samples", "seconds", "trains")
+    __slots__ = (
+        "alone", "booked", "calls", "group", "runs", "samples", "seconds", "taken", "trains",
+    )  # fmt: skip
 
-    def __init__(self, cost: float, group: Hashable, trains: bool, alone: EagerTime) -> None:
-        self.cost = cost  # seconds
-        self.group = group  # plans of one open capture pay for it together
+    def __init__(self, group: Hashable, trains: bool, alone: EagerTime) -> None:
+        self.group = group
         self.trains = trains  # gradients go back through it: what that saves, no call tells
         self.alone = alone
         self.seconds = inf  # the least of a call by the plan
         self.samples = 0  # eager calls that were there to be timed
         self.runs = 0  # calls by the plan that were timed
+        self.calls, self.taken = 0, 0.0  # that were counted, and their seconds, about
+        self.booked = 0.0, 0.0  # seconds in the totals: of eager calls, and of those by the plan
 
     @property
     def eager(self) -> float | None:
@@ -79,26 +93,6 @@ class EagerTime:
             self.first = seconds
         elif self.least is None or seconds < self.least:
             self.least = seconds
-
-
-@dataclass(frozen=True, slots=True)
-class Totals:
-    """What all calls have taken, captures included, and what they would have taken eagerly."""
-
-    eager: float
-    hybridized: float
-    saved: float  # by calls that ran as plans
-    unpaid: float  # by captures and bindings, each by itself, and not saved
-
-    @property
-    def balance(self) -> float:
-        """What may be spent."""
-        return CREDIT - SPARE + (1 + SHARE) * self.eager - self.hybridized
-
-    @property
-    def allowance(self) -> float:
-        """What may be spent on captures of which nothing is known."""
-        return AT_ONCE + SHARE * self.eager - self.unpaid
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,10 +156,16 @@ class Ledger:
 
     def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
         self.clock = clock
-        self.plans: list[Any] = []  # those that there are, each with its account
+        self.plans: dict[Any, None] = {}  # those that there are, each with its account
+        self.groups: dict[Hashable, Group] = {}
         self.counts = {CAPTURE: 0, BUCKET: 0, BINDING: 0}
         self.spent = {CAPTURE: 0.0, BUCKET: 0.0, BINDING: 0.0}
         self.failures = 0  # captures that gave no plan
+        self.epochs = False  # whether a capture has loops over loaders
+        # What all calls have taken, captures included, and what they would have taken eagerly.
+        self.hybridized = self.eager = 0.0
+        self.saved = 0.0  # by calls that ran as plans
+        self.unpaid = 0.0  # by captures and bindings, each by itself, and not saved
         self.eager_calls = self.rested = 0
         self.eager_seconds = self.look_seconds = self.sampled_seconds = 0.0
         self.waiting: dict[Hashable, EagerTime] = {}
@@ -174,14 +174,11 @@ class Ledger:
         self.records: list[Any] = []  # of keys that had to wait
         self.warned = False
         self.state, self.reason = "captures", ""
-        # Of plans that are gone.
-        self._calls = 0
-        self._saved = self._unpaid = self._eager_gone = self._seconds_gone = 0.0
+        self._past_calls = 0  # by plans that are gone
+        self._ratio = inf  # of eager time to that by a plan: the least one known
         self._eager: deque[float] = deque(maxlen=5)  # what calls have taken of late
         self._by_plan: deque[float] = deque(maxlen=5)
-        self._row = 0  # of eager calls for want of a plan
         self._rest = 1  # the length of the last one, where plans are slower than eager code
-        self._known: tuple[Totals, float] | None = None  # totals, and until when they are used
 
     # What has happened ------------------------------------------------------------------------
 
@@ -191,62 +188,70 @@ class Ledger:
         """A capture or binding has taken ``seconds`` and has given ``planned``."""
         self.counts[kind] += 1
         self.spent[kind] += seconds
+        self.hybridized += seconds
         alone = self.waiting.pop(key, None) or EagerTime()
-        trains = planned.capture.gradient is not None
-        planned.account = Account(seconds, group, trains, alone)
+        capture = planned.capture
+        planned.account = Account(group, capture.gradient is not None, alone)
         planned.due = 1
-        self.plans.append(planned)
-        self._row, self._known = 0, None
+        self.plans[planned] = None
+        self.epochs |= bool(capture.facts)
+        self.groups.setdefault(group, Group()).plans += 1
+        self._pay(group, cost=seconds)
         self.state = "captures"
 
     def fail(self, seconds: float) -> None:
         """A capture has given no plan, though the call is none that has to raise for it."""
         self.failures += 1
         self.spent[CAPTURE] += seconds
-        self._unpaid += seconds
-        self._known = None
+        self.hybridized += seconds
+        self.unpaid += seconds
 
     def drop(self, planned: Any) -> None:
-        """``planned`` is no longer kept; what it has not saved stays unpaid."""
-        account = planned.account
-        saved, eager, seconds = _gain(planned, _ratio(self.plans))
-        self.plans.remove(planned)
-        heirs = [p.account for p in self.plans if p.account.group == account.group]
-        if heirs:
-            heirs[0].cost += account.cost - saved
-        else:
-            self._unpaid += max(0.0, account.cost - saved)
-        self._calls += planned.calls
-        self._saved += saved
-        self._eager_gone += eager
-        self._seconds_gone += seconds
-        self._known = None
+        """``planned`` is no longer kept; what its group has not saved stays unpaid."""
+        if planned not in self.plans:
+            return
+        self._count(planned)
+        self._past_calls += planned.calls
+        del self.plans[planned]
+        group = self.groups[planned.account.group]
+        group.plans -= 1
+        if not group.plans:
+            del self.groups[planned.account.group]
 
     def ran(self, planned: Any, seconds: float) -> None:
         """A call by ``planned`` has taken ``seconds``."""
-        account = planned.account
-        account.runs += 1
-        account.seconds = min(account.seconds, seconds)
+        planned.account.runs += 1
         self._by_plan.append(seconds)
-        self._row, self._known = 0, None
+        self._count(planned, seconds)
 
     def ran_eagerly(self, key: Hashable, seconds: float, look: float) -> int:
         """A call has run eagerly for want of a plan; how many are to do so without a look.
 
-        ``look`` are the seconds in which it was found that there is none.
+        ``look`` are the seconds in which it was found that there is none.  ``key`` is None where
+        there can be none.
         """
         self.eager_calls += 1
         self.eager_seconds += seconds
-        self.look_seconds += look
+        self.eager += seconds
+        self.hybridized += seconds
+        self.look_more(look)
         self._eager.append(seconds)
-        if len(self.waiting) >= _KEYS and key not in self.waiting:
-            self.waiting.clear()
-        self.waiting.setdefault(key, EagerTime()).add(seconds)
-        self._row += 1
-        allowed = LOOKS * max(seconds, 1e-7)
-        if self._row < _ROW or look <= allowed or self.totals().balance >= 0:
+        if key is not None:
+            if len(self.waiting) >= _KEYS and key not in self.waiting:
+                self.waiting.clear()
+            self.waiting.setdefault(key, EagerTime()).add(seconds)
+        net = max(0.0, self.saved - sum(self.spent.values()))
+        over = self.look_seconds - LOOKING - LOOKS * self.eager - 0.5 * net
+        if over <= 0:
             return 0
-        return self._rests(ceil(look / allowed) - 1)
+        calls = min(ceil(over / (LOOKS * max(seconds, 1e-7))), _MOST_REST)
+        # Not always as many: keys that come in turn would be looked for at the same ones.
+        return self._rests(calls - self.eager_calls % (calls // 4 + 1))
+
+    def look_more(self, seconds: float) -> None:
+        """It has taken so long that there is no plan for a call."""
+        self.look_seconds += seconds
+        self.hybridized += seconds
 
     def sampled(self, planned: Any, seconds: float) -> None:
         """A call has run eagerly in place of ``planned``, to be timed."""
@@ -258,54 +263,98 @@ class Ledger:
         self.eager_calls += 1
         self.eager_seconds += seconds
         self.sampled_seconds += seconds
-        self._known = None
+        self.eager += seconds
+        self.hybridized += seconds
+        self._count(planned)
+
+    def slept(self, seconds: float) -> None:
+        """A call that rests has taken ``seconds``."""
+        self.eager_calls += 1
+        self.eager_seconds += seconds
+        self.eager += seconds
+        self.hybridized += seconds + _WAY
 
     def _rests(self, calls: int) -> int:
-        calls = min(calls, _MOST_REST)
         if calls > 0:
             self.state = "rests"
         return calls
 
     @property
     def times_rests(self) -> bool:
-        """Whether calls that rest are timed: where that takes little of their time."""
+        """Whether calls that rest are timed: where that takes little of their time.
+
+        Others count for nothing.
+        """
         return self.eager_seconds > _TIMED * self.eager_calls
 
+    def _count(self, planned: Any, seconds: float | None = None) -> None:
+        """Count the calls by ``planned`` since the last time; the last one has taken ``seconds``.
+
+        Others are taken for as long as the shortest one.
+        """
+        account, calls = planned.account, planned.calls
+        more = calls - account.calls
+        if seconds is not None:
+            account.seconds = min(account.seconds, seconds)
+            account.taken += seconds
+            more -= 1
+        if account.seconds == inf:
+            return
+        account.calls = calls
+        account.taken += max(more, 0) * account.seconds
+        if account.eager is not None and account.seconds > 0:
+            self._ratio = min(self._ratio, account.eager / account.seconds)
+        ratio = 1.0 if self._ratio == inf else self._ratio
+        one = account.seconds * ratio if account.eager is None else account.eager
+        eager = max(calls * one, account.taken) if account.trains else calls * one
+        gained = eager - account.booked[0], account.taken - account.booked[1]
+        account.booked = eager, account.taken
+        self.eager += gained[0]
+        self.hybridized += gained[1]
+        self.saved += gained[0] - gained[1]
+        self._pay(account.group, saved=gained[0] - gained[1])
+
+    def _pay(self, group: Hashable, cost: float = 0.0, saved: float = 0.0) -> None:
+        one = self.groups[group]
+        was = max(0.0, one.cost - one.saved)
+        one.cost += cost
+        one.saved += saved
+        self.unpaid += max(0.0, one.cost - one.saved) - was
+
     # What is to be done -----------------------------------------------------------------------
+
+    @property
+    def balance(self) -> float:
+        """What may be spent, in seconds."""
+        return CREDIT - SPARE + (1 + SHARE) * self.eager - self.hybridized
+
+    @property
+    def allowance(self) -> float:
+        """What may be spent on captures of which nothing is known, in seconds."""
+        return AT_ONCE + (SHARE - LOOKS) * self.eager - self.unpaid
 
     def refuses(self, kind: str, key: Hashable) -> bool:
         """Whether a call for which there is no plan is to run eagerly."""
         if key in self.closed:
             return True
-        if key in self.raising or not (self.counts[CAPTURE] or self.failures):
+        if key in self.raising or not (self.counts[CAPTURE] or self.failures) or self.epochs:
             return False
-        if any([planned.capture.facts for planned in self.plans]):  # such calls are epochs
-            return False
-        totals, waited = self.totals(), self.waiting.get(key)
-        first = self.counts[CAPTURE] == 1 and not self.failures
-        if first and self.spent[CAPTURE] <= CREDIT and totals.balance >= 0:
+        first = kind is CAPTURE and self.counts[CAPTURE] == 1 and not self.failures
+        if first and self.spent[CAPTURE] <= CREDIT and self.balance >= -SPARE:
             return False  # it opens what has changed since then
-        cost = self._expected(kind)
-        if cost <= totals.allowance - self.look_seconds:
+        cost, waited = self._expected(kind), self.waiting.get(key)
+        if cost <= self.allowance or (waited is not None and cost <= self.balance):
             return False
-        if waited is not None and cost <= totals.balance:
-            return False
-        return not self._pays_at_once(kind, waited)
+        eager = self.eager_call if waited is None else waited.least
+        # The call itself may save as much.
+        return eager is None or self.plan_call is None or cost + self.plan_call >= eager
 
     def _expected(self, kind: str) -> float:
-        kind = kind if self.counts[kind] else CAPTURE
-        return self.spent[kind] / (self.counts[kind] + (self.failures if kind is CAPTURE else 0))
-
-    def _pays_at_once(self, kind: str, waited: EagerTime | None) -> bool:
-        """Whether the call saves as much as its plan costs.
-
-        What the first binding costs is known when it is done.
-        """
-        eager = self.eager_call if waited is None else waited.least
-        if eager is None or self.plan_call is None:
-            return False
-        cost = 0.0 if kind is BINDING and not self.counts[BINDING] else self._expected(kind)
-        return cost + self.plan_call < eager
+        """What it will take, in seconds."""
+        if self.counts[kind] and kind is not CAPTURE:
+            return self.spent[kind] / self.counts[kind]
+        capture = self.spent[CAPTURE] / (self.counts[CAPTURE] + self.failures)
+        return capture * dict(zip((CAPTURE, BUCKET, BINDING), (1.0, *_PARTS), strict=True))[kind]
 
     def wait(self, record: Callable[[], Any]) -> bool:
         """A call is to run eagerly for want of a plan; whether to warn of that."""
@@ -328,12 +377,12 @@ class Ledger:
         """What captures have cost and saved, in a line."""
         from hybrid.explain.words import counted
 
-        totals = self.totals()
-        made = [counted(self.counts[kind], kind) for kind in self.counts if self.counts[kind]]
         spent = sum(self.spent.values())
+        made = self.counts[CAPTURE], self.counts[BUCKET] + self.counts[BINDING]
+        told = [counted(n, what) for n, what in zip(made, (CAPTURE, BINDING), strict=True) if n]
         return (
-            f"{' and '.join(made) or 'captures that failed'} took {seconds_text(spent)}, and have "
-            f"saved {seconds_text(max(totals.saved, 0.0))} in {counted(self.calls, 'call')}"
+            f"{' and '.join(told) or 'captures that failed'} took {seconds_text(spent)}, and have "
+            f"saved {seconds_text(max(self.saved, 0.0))} in {counted(self.calls, 'call')}"
         )
 
     def slower(self, planned: Any) -> str:
@@ -348,7 +397,7 @@ class Ledger:
     @property
     def calls(self) -> int:
         """All calls by now."""
-        by_plan = self._calls + sum([planned.calls for planned in self.plans])
+        by_plan = self._past_calls + sum([planned.calls for planned in list(self.plans)])
         return by_plan + self.eager_calls + self.rested
 
     def wants_sample(self, planned: Any) -> bool:
@@ -365,13 +414,13 @@ class Ledger:
             return False
         if planned.plan.sizes.scratch_nbytes > _MOST_SCRATCH:
             return False
-        allowed = SAMPLED * self.totals().hybridized - self.sampled_seconds
+        allowed = SAMPLED * self.hybridized - self.sampled_seconds
         return _most_eager(planned) <= allowed
 
     def settle(self, planned: Any) -> int:
         """A call that was due is over: the next one is set, and how many are to rest is given."""
         account, calls = planned.account, max(planned.calls, 1)
-        planned.due = 2 * calls
+        planned.due = 2 * calls if calls < _OFTEN else calls + calls // 4
         if account.samples % _AT_A_TIME and (account.eager or 0.0) < _SHORT:
             planned.due = calls + 1  # the first of some short calls is slower than others
         known = account.eager is not None and not account.trains
@@ -380,19 +429,14 @@ class Ledger:
             if self.state == "rests":
                 self.state = "captures"
             return 0
-        totals = self.totals()
-        planned.due = min(planned.due, calls + max(1, int(totals.balance / loss)))
-        if (
-            totals.balance >= 0
-            or totals.saved >= 0
-            or account.runs < 2
-            or account.samples < _AT_A_TIME
-        ):
+        planned.due = min(planned.due, calls + max(1, int(self.balance / loss)))
+        sure = account.runs >= 2 and account.samples >= _AT_A_TIME
+        if self.balance >= 0 or self.saved >= 0 or not sure:
             return 0
         self._rest = min(2 * self._rest, _MOST_REST)
         return self._rests(self._rest)
 
-    # Totals -----------------------------------------------------------------------------------
+    # What is told -----------------------------------------------------------------------------
 
     @property
     def eager_call(self) -> float | None:
@@ -404,72 +448,25 @@ class Ledger:
         """What a typical call by a plan has taken of late."""
         return _median(self._by_plan)
 
-    def totals(self) -> Totals:
-        """What it is by now, or was a moment ago."""
-        now = self.clock()
-        if self._known is not None and now < self._known[1]:
-            return self._known[0]
-        plans = list(self.plans)
-        ratio = _ratio(plans)
-        costs: dict[Hashable, float] = {}
-        saved, eager, seconds = self._saved, self._eager_gone, self._seconds_gone
-        for planned in plans:
-            account = planned.account
-            gain, alone, taken = _gain(planned, ratio)
-            costs[account.group] = costs.get(account.group, 0.0) + account.cost - gain
-            saved, eager, seconds = saved + gain, eager + alone, seconds + taken
-        mean = self.eager_seconds / max(self.eager_calls, 1)
-        both = self.eager_seconds + self.rested * min(mean, self.eager_call or 0.0)
-        around = sum(self.spent.values()) + self.look_seconds
-        around += _WAY_SECONDS * (self.eager_calls + self.rested)
-        found = Totals(
-            eager=eager + both,
-            hybridized=seconds + both + around,
-            saved=saved,
-            unpaid=self._unpaid + sum([max(0.0, cost) for cost in costs.values()]),
-        )
-        taken = self.clock() - now
-        self._known = found, now + _STALE * taken
-        return found
-
     def info(self, name: str) -> LedgerInfo:
         """What users see."""
+        for planned in list(self.plans):
+            self._count(planned)
         return LedgerInfo(
             name=name,
             state=self.state,
             calls=self.calls,
             eager_calls=self.eager_calls + self.rested,
             captures=self.counts[CAPTURE],
-            bindings=self.counts[BINDING],
+            bindings=self.counts[BUCKET] + self.counts[BINDING],
             capture_seconds=self.spent[CAPTURE],
-            binding_seconds=self.spent[BINDING],
+            binding_seconds=self.spent[BUCKET] + self.spent[BINDING],
             look_seconds=self.look_seconds,
-            saved_seconds=self.totals().saved,
+            saved_seconds=self.saved,
             plan_call_seconds=self.plan_call,
             eager_call_seconds=self.eager_call,
             reason="" if self.state == "captures" else self.reason,
         )
-
-
-def _gain(planned: Any, ratio: float) -> tuple[float, float, float]:
-    """What the calls by ``planned`` have saved, would have taken eagerly, and have taken."""
-    account, calls = planned.account, planned.calls
-    if account.seconds == inf:
-        return 0.0, 0.0, 0.0
-    eager = account.seconds * ratio if account.eager is None else account.eager
-    if account.trains:
-        eager = max(eager, account.seconds)
-    return calls * (eager - account.seconds), calls * eager, calls * account.seconds
-
-
-def _ratio(plans: Iterable[Any]) -> float:
-    """Eager time to that by plans, where it is known of some alone: the least."""
-    known = [
-        p.account.eager / p.account.seconds
-        for p in plans
-        if p.account.eager is not None and 0 < p.account.seconds < inf
-    ]
-    return min(known, default=1.0)
 
 
 def _most_eager(planned: Any) -> float:
@@ -484,6 +481,6 @@ def _most_eager(planned: Any) -> float:
     return found if account.alone.first is None else min(found, account.alone.first)
 
 
-def _median(times: Sequence[float] | deque[float]) -> float | None:
+def _median(times: deque[float]) -> float | None:
     ordered = sorted(times)
     return ordered[len(ordered) // 2] if ordered else None

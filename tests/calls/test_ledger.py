@@ -162,7 +162,7 @@ def test_a_capture_that_pays_within_its_call_is_made() -> None:
     timed.eager = 2.0
     assert timed(X, "c") == ["eager"]
     timed(X, "c")  # what a call takes is known from the second one on
-    assert timed.hybridized._runs.ledger.totals().unpaid > AT_ONCE
+    assert timed.hybridized._runs.ledger.unpaid > AT_ONCE
     assert timed(X, "c") == ["capture", "plan"]
 
 
@@ -492,7 +492,7 @@ def test_plans_that_had_to_go_stay_on_the_book() -> None:
         timed.hybridized(X, f"a{i}")
     assert timed.ledger.captures == 10 and len(timed.hybridized.plans) == 2
     assert timed.ledger.calls == 10
-    assert timed.hybridized._runs.ledger.totals().unpaid == pytest.approx(0.01)
+    assert timed.hybridized._runs.ledger.unpaid == pytest.approx(0.01)
 
 
 def test_without_a_ledger_each_key_is_captured(monkeypatch: pytest.MonkeyPatch) -> None:
