@@ -50,10 +50,11 @@ def holds_array(values: Iterable[Any]) -> bool:
             continue
         if isinstance(value, np.ndarray):
             return True
-        if isinstance(value, (list, tuple)):
-            if holds_array(value):
-                return True
-        elif isinstance(value, dict) and holds_array(value.values()):
+        if isinstance(value, dict):
+            value = value.values()
+        elif not isinstance(value, (list, tuple)):
+            continue
+        if not _PLAIN.issuperset(map(type, value)) and holds_array(value):
             return True
     return False
 
@@ -88,6 +89,11 @@ class PlanRequest:
     def known(self) -> Hashable:
         """What the ledger knows it by."""
         return known_by(self.call, self.family)
+
+    @property
+    def need(self) -> Hashable:
+        """What it has in common with calls that wait for the same."""
+        return id(self.sizes[0]) if self.sizes and self.kind is BUCKET else self.known
 
 
 class EagerRuns:
@@ -170,7 +176,7 @@ class EagerRuns:
         assert ledger is not None
         if not self.times_rests:
             ledger.rested += 1
-            return self.as_is(args, kwargs)
+            return self.as_is(args, kwargs) if self.shares else self.function(*args, **kwargs)
         begin = ledger.clock()
         result = self.as_is(args, kwargs)
         ledger.slept(ledger.clock() - begin)
@@ -229,7 +235,7 @@ class EagerRuns:
         """Whether a call is to run eagerly, rather than get a plan."""
         if self.ledger is None or (ACTIVE and current().queues):
             return False
-        if not (in_timed_run() or self.ledger.refuses(request.kind, request.known)):
+        if not (in_timed_run() or self.ledger.refuses(request.kind, request.known, request.need)):
             return False
         return takes_eagerly(request.call.args, request.call.kwargs)
 
@@ -269,7 +275,7 @@ class EagerRuns:
             self._warn(why_unpaid(call, family, plans(), ledger.records))
         start = ledger.clock()
         result = self._as_in_a_plan(call)
-        self._ran(request.known, begin, start)
+        self._ran(request.known, request.need, begin, start)
         return result
 
     def unplanned(self, args: Sequence[Any], kwargs: dict[str, Any], begin: float) -> Any:
@@ -278,15 +284,15 @@ class EagerRuns:
             return self.function(*args, **kwargs)
         start = self.ledger.clock()
         result = self.function(*args, **kwargs)
-        self._ran(None, begin, start)
+        self._ran(None, None, begin, start)
         return result
 
-    def _ran(self, key: Hashable, begin: float, start: float) -> None:
+    def _ran(self, key: Hashable, need: Hashable, begin: float, start: float) -> None:
         """A call has run eagerly from ``start`` to now; it was looked for its plan before."""
         ledger = self.ledger
         assert ledger is not None
         end = ledger.clock()
-        self._rest(ledger.ran_eagerly(key, end - start, start - begin))
+        self._rest(ledger.ran_eagerly(key, need, end - start, start - begin))
         ledger.look_more(ledger.clock() - end)
 
     def _warn(self, reason: str) -> None:

@@ -40,9 +40,9 @@ _KEYS = 256  # keys of which it is known that they have run eagerly
 _RECORDS = 6  # of them that are told of in the reason
 TELLING = 8  # keys that have to wait, before there is a warning
 _OFTEN = 8  # calls by a plan, from which on a quarter more are counted until one is timed
-_PARTS = 0.4, 0.02  # of a capture, that buckets and bindings take as long as that is not known
 
 CAPTURE, BUCKET, BINDING = "capture", "bucket", "binding"
+_PARTS = {BUCKET: 0.4, BINDING: 0.02}  # of a capture, that is what they take until it is known
 
 
 class Group:
@@ -160,6 +160,7 @@ class Ledger:
         self.groups: dict[Hashable, Group] = {}
         self.counts = {CAPTURE: 0, BUCKET: 0, BINDING: 0}
         self.spent = {CAPTURE: 0.0, BUCKET: 0.0, BINDING: 0.0}
+        self._late: dict[str, deque[float]] = {kind: deque(maxlen=4) for kind in self.spent}
         self.failures = 0  # captures that gave no plan
         self.epochs = False  # whether a capture has loops over loaders
         # What all calls have taken, captures included, and what they would have taken eagerly.
@@ -169,6 +170,7 @@ class Ledger:
         self.eager_calls = self.rested = 0
         self.eager_seconds = self.look_seconds = self.sampled_seconds = 0.0
         self.waiting: dict[Hashable, EagerTime] = {}
+        self.waited: dict[Hashable, float] = {}  # seconds of eager calls for want of a plan
         self.raising: set[Hashable] = set()  # keys whose calls raise that they cannot be captured
         self.closed: set[Hashable] = set()  # keys that cannot be captured, and have run before
         self.records: list[Any] = []  # of keys that had to wait
@@ -187,9 +189,9 @@ class Ledger:
     ) -> None:
         """A capture or binding has taken ``seconds`` and has given ``planned``."""
         self.counts[kind] += 1
-        self.spent[kind] += seconds
-        self.hybridized += seconds
+        self._spend(kind, seconds)
         alone = self.waiting.pop(key, None) or EagerTime()
+        self.waited.pop(group if kind is BUCKET else key, None)
         capture = planned.capture
         planned.account = Account(group, capture.gradient is not None, alone)
         planned.due = 1
@@ -202,9 +204,13 @@ class Ledger:
     def fail(self, seconds: float) -> None:
         """A capture has given no plan, though the call is none that has to raise for it."""
         self.failures += 1
-        self.spent[CAPTURE] += seconds
-        self.hybridized += seconds
+        self._spend(CAPTURE, seconds)
         self.unpaid += seconds
+
+    def _spend(self, kind: str, seconds: float) -> None:
+        self.spent[kind] += seconds
+        self.hybridized += seconds
+        self._late[kind].append(seconds)
 
     def drop(self, planned: Any) -> None:
         """``planned`` is no longer kept; what its group has not saved stays unpaid."""
@@ -224,11 +230,11 @@ class Ledger:
         self._by_plan.append(seconds)
         self._count(planned, seconds)
 
-    def ran_eagerly(self, key: Hashable, seconds: float, look: float) -> int:
+    def ran_eagerly(self, key: Hashable, need: Hashable, seconds: float, look: float) -> int:
         """A call has run eagerly for want of a plan; how many are to do so without a look.
 
-        ``look`` are the seconds in which it was found that there is none.  ``key`` is None where
-        there can be none.
+        ``look`` are the seconds in which it was found that there is none.  ``need`` is what calls
+        have in common that wait for the same; None where there can be no plan.
         """
         self.eager_calls += 1
         self.eager_seconds += seconds
@@ -236,10 +242,12 @@ class Ledger:
         self.hybridized += seconds
         self.look_more(look)
         self._eager.append(seconds)
-        if key is not None:
+        if need is not None:
             if len(self.waiting) >= _KEYS and key not in self.waiting:
                 self.waiting.clear()
+                self.waited.clear()
             self.waiting.setdefault(key, EagerTime()).add(seconds)
+            self.waited[need] = self.waited.get(need, 0.0) + seconds
         net = max(0.0, self.saved - sum(self.spent.values()))
         over = self.look_seconds - LOOKING - LOOKS * self.eager - 0.5 * net
         if over <= 0:
@@ -328,13 +336,12 @@ class Ledger:
         """What may be spent, in seconds."""
         return CREDIT - SPARE + (1 + SHARE) * self.eager - self.hybridized
 
-    @property
-    def allowance(self) -> float:
-        """What may be spent on captures of which nothing is known, in seconds."""
-        return AT_ONCE + (SHARE - LOOKS) * self.eager - self.unpaid
+    def refuses(self, kind: str, key: Hashable, need: Hashable) -> bool:
+        """Whether a call for which there is no plan is to run eagerly.
 
-    def refuses(self, kind: str, key: Hashable) -> bool:
-        """Whether a call for which there is no plan is to run eagerly."""
+        Of which nothing is known is made from the first seconds that there are.  Later on, calls
+        first have to take as long eagerly as that would have taken.
+        """
         if key in self.closed:
             return True
         if key in self.raising or not (self.counts[CAPTURE] or self.failures) or self.epochs:
@@ -343,7 +350,9 @@ class Ledger:
         if first and self.spent[CAPTURE] <= CREDIT and self.balance >= -SPARE:
             return False  # it opens what has changed since then
         cost, waited = self._expected(kind), self.waiting.get(key)
-        if cost <= self.allowance or (waited is not None and cost <= self.balance):
+        if cost <= AT_ONCE - self.unpaid:
+            return False
+        if cost <= min(self.waited.get(need, 0.0), self.balance):
             return False
         eager = self.eager_call if waited is None else waited.least
         # The call itself may save as much.
@@ -351,10 +360,7 @@ class Ledger:
 
     def _expected(self, kind: str) -> float:
         """What it will take, in seconds."""
-        if self.counts[kind] and kind is not CAPTURE:
-            return self.spent[kind] / self.counts[kind]
-        capture = self.spent[CAPTURE] / (self.counts[CAPTURE] + self.failures)
-        return capture * dict(zip((CAPTURE, BUCKET, BINDING), (1.0, *_PARTS), strict=True))[kind]
+        return max(self._late[kind] or [_PARTS[kind] * max(self._late[CAPTURE])])
 
     def wait(self, record: Callable[[], Any]) -> bool:
         """A call is to run eagerly for want of a plan; whether to warn of that."""
