@@ -7,15 +7,15 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from hybrid.calls.executable import Planned
 from hybrid.calls.families import Family
-from hybrid.calls.ledger import BINDING, BUCKET, CAPTURE, Ledger, LedgerInfo
-from hybrid.calls.open_families import AtSizes
+from hybrid.calls.ledger import BINDING, BUCKET, CAPTURE, OPENING, Ledger, LedgerInfo, Need
+from hybrid.calls.open_families import AtSizes, OpenFamily
 from hybrid.calls.recapture_reasons import (
     Call,
     import_reasons,
@@ -77,23 +77,26 @@ def takes_eagerly(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
 
 
 class PlanRequest:
-    """A call for which there is no plan, its family, and the open capture that serves its sizes."""
+    """A call for which there is no plan, its families, and the open capture that serves it."""
 
-    def __init__(self, call: Call, family: Family, sizes: AtSizes | None) -> None:
-        self.call, self.family, self.sizes = call, family, sizes
-        self.kind = CAPTURE
-        if sizes is not None:
-            self.kind = BINDING if sizes[0].has_bucket(sizes[1]) else BUCKET
+    def __init__(
+        self, call: Call, family: Family, sizes: OpenFamily | None, served: AtSizes | None
+    ) -> None:
+        self.call, self.family, self.sizes, self.served = call, family, sizes, served
 
     @functools.cached_property
-    def known(self) -> Hashable:
+    def need(self) -> Need:
         """What the ledger knows it by."""
-        return known_by(self.call, self.family)
-
-    @property
-    def need(self) -> Hashable:
-        """What it has in common with calls that wait for the same."""
-        return id(self.sizes[0]) if self.sizes and self.kind is BUCKET else self.known
+        key, sizes = known_by(self.call, self.family), self.sizes
+        if self.served is not None:
+            made, values = self.served
+            group = id(made)
+            if made.has_bucket(values):
+                return Need(BINDING, key, None, group, values)
+            return Need(BUCKET, key, group, group, values)
+        if sizes is not None and sizes.opens(self.call.leaves):
+            return Need(OPENING, key, id(sizes))
+        return Need(CAPTURE, key)
 
 
 class EagerRuns:
@@ -235,7 +238,7 @@ class EagerRuns:
         """Whether a call is to run eagerly, rather than get a plan."""
         if self.ledger is None or (ACTIVE and current().queues):
             return False
-        if not (in_timed_run() or self.ledger.refuses(request.kind, request.known, request.need)):
+        if not (in_timed_run() or self.ledger.refuses(request.need)):
             return False
         return takes_eagerly(request.call.args, request.call.kwargs)
 
@@ -254,14 +257,14 @@ class EagerRuns:
         except Exception as error:
             cannot = isinstance(error, CaptureError) and not isinstance(error, EagerOnlyError)
             if self.strict and cannot:
-                if not ledger.close(request.known):
+                if not ledger.close(request.need.key):
                     raise
                 warn_author(f"{self.name} runs eagerly: {error}")
                 return None
             ledger.fail(ledger.clock() - begin - self.imported)
             raise
         seconds = ledger.clock() - begin - self.imported
-        ledger.enter(planned, request.kind, seconds, request.known, id(planned.opened or planned))
+        ledger.enter(planned, request.need, seconds, id(planned.opened or planned))
         self.shares |= planned.shares
         return planned
 
@@ -275,7 +278,7 @@ class EagerRuns:
             self._warn(why_unpaid(call, family, plans(), ledger.records))
         start = ledger.clock()
         result = self._as_in_a_plan(call)
-        self._ran(request.known, request.need, begin, start)
+        self._ran(request.need, begin, start)
         return result
 
     def unplanned(self, args: Sequence[Any], kwargs: dict[str, Any], begin: float) -> Any:
@@ -284,15 +287,15 @@ class EagerRuns:
             return self.function(*args, **kwargs)
         start = self.ledger.clock()
         result = self.function(*args, **kwargs)
-        self._ran(None, None, begin, start)
+        self._ran(None, begin, start)
         return result
 
-    def _ran(self, key: Hashable, need: Hashable, begin: float, start: float) -> None:
+    def _ran(self, need: Need | None, begin: float, start: float) -> None:
         """A call has run eagerly from ``start`` to now; it was looked for its plan before."""
         ledger = self.ledger
         assert ledger is not None
         end = ledger.clock()
-        self._rest(ledger.ran_eagerly(key, need, end - start, start - begin))
+        self._rest(ledger.ran_eagerly(need, end - start, start - begin))
         ledger.look_more(ledger.clock() - end)
 
     def _warn(self, reason: str) -> None:

@@ -237,11 +237,11 @@ class Hybridized:
         if self.options["dynamic"]:
             self._declared(call)  # raises, whether it is captured or runs eagerly
         family = self._families.get(family_key(call.key, call.leaves)) or Family()
-        sizes = None
+        sizes = served = None
         if self._open_families and self._opens():
-            found = self._open_families.get(open_family_key(call.key, call.leaves))
-            sizes = None if found is None else found.serving(call.leaves)
-        return PlanRequest(call, family, sizes)
+            sizes = self._open_families.get(open_family_key(call.key, call.leaves))
+            served = None if sizes is None else sizes.serving(call.leaves)
+        return PlanRequest(call, family, sizes, served)
 
     def _refuse_lost(self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
         given, _ = flatten((args, kwargs))
@@ -270,9 +270,9 @@ class Hybridized:
     def _made(self, request: PlanRequest) -> Planned:
         """A plan for a call that has none: a new capture, unless an open one serves its sizes."""
         call = request.call
-        if request.sizes is None:
+        if request.served is None:
             return self._captured(call)
-        made, values = request.sizes
+        made, values = request.served
         with phase(f"bind {self._name()}"):
             return self._kept(made.at(values, call.leaves, call.key), call.leaves)
 

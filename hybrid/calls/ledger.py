@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Hashable
-from math import ceil, inf
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from math import ceil, inf, prod
+from typing import Any, NamedTuple
 
 from hybrid.core.dataclass import dataclass, field
 from hybrid.ir import Graph
@@ -41,29 +41,66 @@ _RECORDS = 6  # of them that are told of in the reason
 TELLING = 8  # keys that have to wait, before there is a warning
 _OFTEN = 8  # calls by a plan, from which on a quarter more are counted until one is timed
 
-CAPTURE, BUCKET, BINDING = "capture", "bucket", "binding"
-_PARTS = {BUCKET: 0.4, BINDING: 0.02}  # of a capture, that is what they take until it is known
+CAPTURE, OPENING, BUCKET, BINDING = "capture", "opening", "bucket", "binding"
+_PARTS = {BUCKET: 0.4, BINDING: 0.02}  # of a capture: what they take, as long as little is known
+_LATE = 5  # times that tell what is usual
+_GROWTH = 3  # the time of a call grows with a size by that power, at most
+_TIMES = 16  # sizes of a capture at which the time of eager calls is known
+
+
+class Need(NamedTuple):
+    """What a call without a plan needs."""
+
+    kind: str
+    key: Hashable  # what tells it from calls that other plans serve
+    shared: Hashable = None  # what calls of other keys have in common that need the same
+    group: Hashable = None  # of the plans of the capture there is
+    sizes: Sequence[int] = ()
 
 
 class Group:
     """Plans of one capture: they pay for it together."""
 
-    __slots__ = ("cost", "plans", "saved")
+    __slots__ = ("buckets", "cost", "eager", "plans", "saved")
 
     def __init__(self) -> None:
         self.cost = self.saved = 0.0  # seconds
         self.plans = 0  # that are kept
+        self.buckets = 0.0  # seconds that these may take as a part of the capture
+        self.eager: dict[tuple[int, ...], float] = {}  # seconds of first calls, by their sizes
+
+    def ran_eagerly(self, sizes: Sequence[int], seconds: float) -> None:
+        """The first eager call of these sizes has taken so long."""
+        if len(self.eager) < _TIMES:
+            self.eager.setdefault(tuple(sizes), seconds)
+
+    def eager_at(self, sizes: Sequence[int]) -> float:
+        """The seconds of an eager call of sizes that there were none of: at least so long.
+
+        A call takes no longer if no size is larger, and not much less than they are smaller.
+        """
+        return max(
+            [
+                seconds
+                * prod([min(1.0, n / m) for n, m in zip(sizes, known, strict=True)]) ** _GROWTH
+                for known, seconds in self.eager.items()
+            ],
+            default=0.0,
+        )
 
 
 class Account:
     """How long calls by one plan take."""
 
     __slots__ = (
-        "alone", "booked", "calls", "group", "runs", "samples", "seconds", "taken", "trains",
+        "alone", "booked", "calls", "group", "runs", "samples", "seconds", "sizes", "taken",
+        "trains",
     )  # fmt: skip
 
-    def __init__(self, group: Hashable, trains: bool, alone: EagerTime) -> None:
-        self.group = group
+    def __init__(
+        self, group: Hashable, sizes: Sequence[int], trains: bool, alone: EagerTime
+    ) -> None:
+        self.group, self.sizes = group, sizes
         self.trains = trains  # gradients go back through it: what that saves, no call tells
         self.alone = alone
         self.seconds = inf  # the least of a call by the plan
@@ -158,9 +195,9 @@ class Ledger:
         self.clock = clock
         self.plans: dict[Any, None] = {}  # those that there are, each with its account
         self.groups: dict[Hashable, Group] = {}
-        self.counts = {CAPTURE: 0, BUCKET: 0, BINDING: 0}
-        self.spent = {CAPTURE: 0.0, BUCKET: 0.0, BINDING: 0.0}
-        self._late: dict[str, deque[float]] = {kind: deque(maxlen=4) for kind in self.spent}
+        self.counts = dict.fromkeys((CAPTURE, OPENING, BUCKET, BINDING), 0)
+        self.spent = dict.fromkeys(self.counts, 0.0)
+        self._late: dict[str, deque[float]] = {kind: deque(maxlen=_LATE) for kind in self.spent}
         self.failures = 0  # captures that gave no plan
         self.epochs = False  # whether a capture has loops over loaders
         # What all calls have taken, captures included, and what they would have taken eagerly.
@@ -178,26 +215,27 @@ class Ledger:
         self.state, self.reason = "captures", ""
         self._past_calls = 0  # by plans that are gone
         self._ratio = inf  # of eager time to that by a plan: the least one known
-        self._eager: deque[float] = deque(maxlen=5)  # what calls have taken of late
-        self._by_plan: deque[float] = deque(maxlen=5)
+        self._eager: deque[float] = deque(maxlen=_LATE)  # what calls have taken of late
+        self._by_plan: deque[float] = deque(maxlen=_LATE)
         self._rest = 1  # the length of the last one, where plans are slower than eager code
 
     # What has happened ------------------------------------------------------------------------
 
-    def enter(
-        self, planned: Any, kind: str, seconds: float, key: Hashable, group: Hashable
-    ) -> None:
+    def enter(self, planned: Any, need: Need, seconds: float, group: Hashable) -> None:
         """A capture or binding has taken ``seconds`` and has given ``planned``."""
-        self.counts[kind] += 1
-        self._spend(kind, seconds)
-        alone = self.waiting.pop(key, None) or EagerTime()
-        self.waited.pop(group if kind is BUCKET else key, None)
+        self.counts[need.kind] += 1
+        self._spend(need.kind, seconds)
+        alone = self.waiting.pop(need.key, None) or EagerTime()
+        self.waited.pop(need.shared or need.key, None)
         capture = planned.capture
-        planned.account = Account(group, capture.gradient is not None, alone)
+        planned.account = Account(group, need.sizes, capture.gradient is not None, alone)
         planned.due = 1
         self.plans[planned] = None
         self.epochs |= bool(capture.facts)
-        self.groups.setdefault(group, Group()).plans += 1
+        one = self.groups.setdefault(group, Group())
+        one.plans += 1
+        if need.kind is not BINDING:
+            one.buckets += -seconds if need.kind is BUCKET else seconds
         self._pay(group, cost=seconds)
         self.state = "captures"
 
@@ -214,8 +252,6 @@ class Ledger:
 
     def drop(self, planned: Any) -> None:
         """``planned`` is no longer kept; what its group has not saved stays unpaid."""
-        if planned not in self.plans:
-            return
         self._count(planned)
         self._past_calls += planned.calls
         del self.plans[planned]
@@ -230,11 +266,11 @@ class Ledger:
         self._by_plan.append(seconds)
         self._count(planned, seconds)
 
-    def ran_eagerly(self, key: Hashable, need: Hashable, seconds: float, look: float) -> int:
+    def ran_eagerly(self, need: Need | None, seconds: float, look: float) -> int:
         """A call has run eagerly for want of a plan; how many are to do so without a look.
 
-        ``look`` are the seconds in which it was found that there is none.  ``need`` is what calls
-        have in common that wait for the same; None where there can be no plan.
+        ``look`` are the seconds in which it was found that there is none.  ``need`` is None where
+        there can be none.
         """
         self.eager_calls += 1
         self.eager_seconds += seconds
@@ -243,11 +279,14 @@ class Ledger:
         self.look_more(look)
         self._eager.append(seconds)
         if need is not None:
+            key, shared = need.key, need.shared or need.key
             if len(self.waiting) >= _KEYS and key not in self.waiting:
                 self.waiting.clear()
                 self.waited.clear()
+            if need.group in self.groups and key not in self.waiting:
+                self.groups[need.group].ran_eagerly(need.sizes, seconds)
             self.waiting.setdefault(key, EagerTime()).add(seconds)
-            self.waited[need] = self.waited.get(need, 0.0) + seconds
+            self.waited[shared] = self.waited.get(shared, 0.0) + seconds
         net = max(0.0, self.saved - sum(self.spent.values()))
         over = self.look_seconds - LOOKING - LOOKS * self.eager - 0.5 * net
         if over <= 0:
@@ -300,6 +339,8 @@ class Ledger:
 
         Others are taken for as long as the shortest one.
         """
+        if planned not in self.plans:  # another thread has just dropped it
+            return
         account, calls = planned.account, planned.calls
         more = calls - account.calls
         if seconds is not None:
@@ -314,7 +355,11 @@ class Ledger:
             self._ratio = min(self._ratio, account.eager / account.seconds)
         ratio = 1.0 if self._ratio == inf else self._ratio
         one = account.seconds * ratio if account.eager is None else account.eager
-        eager = max(calls * one, account.taken) if account.trains else calls * one
+        eager = calls * one
+        if account.alone.first is None and account.sizes:  # which eager code has not seen, either
+            eager += max(0.0, self.groups[account.group].eager_at(account.sizes) - one)
+        if account.trains:
+            eager = max(eager, account.taken)
         gained = eager - account.booked[0], account.taken - account.booked[1]
         account.booked = eager, account.taken
         self.eager += gained[0]
@@ -336,31 +381,51 @@ class Ledger:
         """What may be spent, in seconds."""
         return CREDIT - SPARE + (1 + SHARE) * self.eager - self.hybridized
 
-    def refuses(self, kind: str, key: Hashable, need: Hashable) -> bool:
+    def refuses(self, need: Need) -> bool:
         """Whether a call for which there is no plan is to run eagerly.
 
-        Of which nothing is known is made from the first seconds that there are.  Later on, calls
-        first have to take as long eagerly as that would have taken.
+        What nothing is known of is made from the first seconds that there are; the first capture,
+        and the first one for many sizes, whatever they take, and buckets of the latter may take as
+        long again.  Later on, calls have to take as long eagerly before as that would have taken.
         """
+        kind, key = need.kind, need.key
         if key in self.closed:
             return True
-        if key in self.raising or not (self.counts[CAPTURE] or self.failures) or self.epochs:
+        made = self.counts[CAPTURE] + self.counts[OPENING]
+        if key in self.raising or not (made or self.failures) or self.epochs:
             return False
-        first = kind is CAPTURE and self.counts[CAPTURE] == 1 and not self.failures
+        if kind is OPENING and not self.counts[OPENING]:
+            return False
+        first = kind is CAPTURE and made == 1 and not self.failures
         if first and self.spent[CAPTURE] <= CREDIT and self.balance >= -SPARE:
-            return False  # it opens what has changed since then
-        cost, waited = self._expected(kind), self.waiting.get(key)
+            return False  # it may open what has changed since then
+        cost = self._expected(kind)
         if cost <= AT_ONCE - self.unpaid:
             return False
-        if cost <= min(self.waited.get(need, 0.0), self.balance):
+        group = self.groups.get(need.group)
+        means = self.balance
+        if kind is BUCKET and group is not None:
+            means = max(means, group.buckets)
+        if cost <= min(self.waited.get(need.shared or key, 0.0), means):
             return False
-        eager = self.eager_call if waited is None else waited.least
+        waited = self.waiting.get(key)
+        if waited is not None:
+            eager = waited.least
+        elif group is not None:
+            eager = group.eager_at(need.sizes)
+        else:
+            eager = self.eager_call
         # The call itself may save as much.
         return eager is None or self.plan_call is None or cost + self.plan_call >= eager
 
     def _expected(self, kind: str) -> float:
         """What it will take, in seconds."""
-        return max(self._late[kind] or [_PARTS[kind] * max(self._late[CAPTURE])])
+        late = self._late[kind]
+        most = max(self._late[CAPTURE], default=0.0)
+        if kind in _PARTS:  # once in a while they take much longer, which says nothing of the next
+            late = sorted([*late, _PARTS[kind] * most])
+            return late[(len(late) - 1) // 2]
+        return max(late, default=most)
 
     def wait(self, record: Callable[[], Any]) -> bool:
         """A call is to run eagerly for want of a plan; whether to warn of that."""
@@ -384,7 +449,7 @@ class Ledger:
         from hybrid.explain.words import counted
 
         spent = sum(self.spent.values())
-        made = self.counts[CAPTURE], self.counts[BUCKET] + self.counts[BINDING]
+        made = self._made(self.counts)
         told = [counted(n, what) for n, what in zip(made, (CAPTURE, BINDING), strict=True) if n]
         return (
             f"{' and '.join(told) or 'captures that failed'} took {seconds_text(spent)}, and have "
@@ -454,19 +519,26 @@ class Ledger:
         """What a typical call by a plan has taken of late."""
         return _median(self._by_plan)
 
+    @staticmethod
+    def _made(by_kind: dict[str, Any]) -> tuple[Any, Any]:
+        """What there is of captures and of bindings, for users."""
+        return by_kind[CAPTURE] + by_kind[OPENING], by_kind[BUCKET] + by_kind[BINDING]
+
     def info(self, name: str) -> LedgerInfo:
         """What users see."""
         for planned in list(self.plans):
             self._count(planned)
+        captures, bindings = self._made(self.counts)
+        capture_seconds, binding_seconds = self._made(self.spent)
         return LedgerInfo(
             name=name,
             state=self.state,
             calls=self.calls,
             eager_calls=self.eager_calls + self.rested,
-            captures=self.counts[CAPTURE],
-            bindings=self.counts[BUCKET] + self.counts[BINDING],
-            capture_seconds=self.spent[CAPTURE],
-            binding_seconds=self.spent[BUCKET] + self.spent[BINDING],
+            captures=captures,
+            bindings=bindings,
+            capture_seconds=capture_seconds,
+            binding_seconds=binding_seconds,
             look_seconds=self.look_seconds,
             saved_seconds=self.saved,
             plan_call_seconds=self.plan_call,
