@@ -18,7 +18,6 @@ from hybrid.calls.ledger import BINDING, BUCKET, CAPTURE, OPENING, Ledger, Ledge
 from hybrid.calls.open_families import AtSizes, OpenFamily
 from hybrid.calls.recapture_reasons import (
     Call,
-    import_reasons,
     known_by,
     record_of,
     why_unpaid,
@@ -113,7 +112,6 @@ class EagerRuns:
         self.times_rests = False  # and whether they are timed
         # Whether a plan reads or writes what holds stand-ins while others are captured.
         self.shares = False
-        self.imported = 0.0  # seconds of imports in the capture under way
 
     def now(self) -> float:
         """The time, for those who measure how long something takes; 0 if nobody does."""
@@ -249,9 +247,7 @@ class EagerRuns:
             return make(request)
         if self.refuses(request):
             return None
-        if ledger.plans:
-            import_reasons()  # which is not what a capture takes
-        self.imported, begin = 0.0, ledger.clock()
+        modules, begin = ledger.modules(), ledger.clock()
         try:
             planned = make(request)
         except Exception as error:
@@ -261,10 +257,11 @@ class EagerRuns:
                     raise
                 warn_author(f"{self.name} runs eagerly: {error}")
                 return None
-            ledger.fail(ledger.clock() - begin - self.imported)
+            ledger.fail(ledger.clock() - begin)
             raise
-        seconds = ledger.clock() - begin - self.imported
-        ledger.enter(planned, request.need, seconds, id(planned.opened or planned))
+        seconds, imports = ledger.clock() - begin, ledger.modules() != modules
+        group = id(planned.opened or planned)
+        ledger.enter(planned, request.need, seconds, group, imports=imports)
         self.shares |= planned.shares
         return planned
 

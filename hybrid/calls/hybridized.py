@@ -397,12 +397,10 @@ class Hybridized:
         members = _as_they_are
         options: dict[str, Any] = {"numbers": inputs.numbers, "opened": opened}
         if inputs or opened or not is_straight(self.function, args, kwargs):
-            begin = self._runs.now()
             with phase("import"):  # at the first capture of a process
                 from hybrid.staging.callee import resolving
                 from hybrid.staging.classes import with_converted_members
 
-            self._runs.imported += self._runs.now() - begin
             members = with_converted_members
             options["convert"] = resolving if converts else None
 

@@ -9,6 +9,7 @@ in place of their plan.
 
 from __future__ import annotations
 
+import sys
 import time
 from collections import deque
 from collections.abc import Callable, Hashable, Sequence
@@ -191,8 +192,9 @@ def seconds_text(seconds: float) -> str:
 class Ledger:
     """The ledger of one hybridized function."""
 
-    def __init__(self, clock: Callable[[], float] = time.perf_counter) -> None:
-        self.clock = clock
+    def __init__(self) -> None:
+        self.clock: Callable[[], float] = time.perf_counter
+        self.modules: Callable[[], int] = sys.modules.__len__  # that have been imported
         self.plans: dict[Any, None] = {}  # those that there are, each with its account
         self.groups: dict[Hashable, Group] = {}
         self.counts = dict.fromkeys((CAPTURE, OPENING, BUCKET, BINDING), 0)
@@ -221,10 +223,19 @@ class Ledger:
 
     # What has happened ------------------------------------------------------------------------
 
-    def enter(self, planned: Any, need: Need, seconds: float, group: Hashable) -> None:
-        """A capture or binding has taken ``seconds`` and has given ``planned``."""
+    def enter(
+        self, planned: Any, need: Need, seconds: float, group: Hashable, *, imports: bool = False
+    ) -> None:
+        """A capture or binding has taken ``seconds`` and has given ``planned``.
+
+        If it ``imports`` modules, which a process does once, it counts for nothing.
+        """
         self.counts[need.kind] += 1
-        self._spend(need.kind, seconds)
+        self.spent[need.kind] += seconds
+        cost = 0.0 if imports else seconds
+        if not imports:
+            self.hybridized += seconds
+            self._late[need.kind].append(seconds)
         alone = self.waiting.pop(need.key, None) or EagerTime()
         self.waited.pop(need.shared or need.key, None)
         capture = planned.capture
@@ -235,20 +246,17 @@ class Ledger:
         one = self.groups.setdefault(group, Group())
         one.plans += 1
         if need.kind is not BINDING:
-            one.buckets += -seconds if need.kind is BUCKET else seconds
-        self._pay(group, cost=seconds)
+            one.buckets += -cost if need.kind is BUCKET else cost
+        self._pay(group, cost=cost)
         self.state = "captures"
 
     def fail(self, seconds: float) -> None:
         """A capture has given no plan, though the call is none that has to raise for it."""
         self.failures += 1
-        self._spend(CAPTURE, seconds)
-        self.unpaid += seconds
-
-    def _spend(self, kind: str, seconds: float) -> None:
-        self.spent[kind] += seconds
+        self.spent[CAPTURE] += seconds
         self.hybridized += seconds
-        self._late[kind].append(seconds)
+        self.unpaid += seconds
+        self._late[CAPTURE].append(seconds)
 
     def drop(self, planned: Any) -> None:
         """``planned`` is no longer kept; what its group has not saved stays unpaid."""
@@ -287,7 +295,7 @@ class Ledger:
                 self.groups[need.group].ran_eagerly(need.sizes, seconds)
             self.waiting.setdefault(key, EagerTime()).add(seconds)
             self.waited[shared] = self.waited.get(shared, 0.0) + seconds
-        net = max(0.0, self.saved - sum(self.spent.values()))
+        net = max(0.0, self.eager - self.hybridized)
         over = self.look_seconds - LOOKING - LOOKS * self.eager - 0.5 * net
         if over <= 0:
             return 0
@@ -397,7 +405,7 @@ class Ledger:
         if kind is OPENING and not self.counts[OPENING]:
             return False
         first = kind is CAPTURE and made == 1 and not self.failures
-        if first and self.spent[CAPTURE] <= CREDIT and self.balance >= -SPARE:
+        if first and self.unpaid <= CREDIT and self.balance >= -SPARE:
             return False  # it may open what has changed since then
         cost = self._expected(kind)
         if cost <= AT_ONCE - self.unpaid:

@@ -49,11 +49,6 @@ def why_new(call: Call, plans: Sequence[Planned], most: int | None) -> str:
     return why_new(Request(call.key, call.leaves, call.names()), plans, most)
 
 
-def import_reasons() -> None:
-    """Import what tells reasons, which takes a while."""
-    from hybrid.explain import reasons  # noqa: F401
-
-
 def about_numbers(call: Call, inputs: NumberInputs, refusal: str, capture: Capture) -> str:
     """The part of the reason that is about numbers: which are inputs, which cannot be."""
     if not (inputs or refusal):
