@@ -20,8 +20,8 @@ from hybrid.core.dataclass import dataclass, field
 from hybrid.ir import Graph
 
 CREDIT = 0.05  # seconds that may be lost before anything is saved
-AT_ONCE = 0.5 * CREDIT  # by captures
-LOOKING = 0.2 * CREDIT  # for plans that are not there
+AT_ONCE = 0.4 * CREDIT  # by captures
+LOOKING = 0.1 * CREDIT  # for plans that are not there
 SPARE = CREDIT - AT_ONCE - LOOKING  # for what is not measured
 SHARE = 0.05  # of the time of eager code, that may be lost
 LOOKS = 0.01  # of it, for plans that are not there
