@@ -493,18 +493,22 @@ class Ledger:
             return False
         if planned.plan.sizes.scratch_nbytes > _MOST_SCRATCH:
             return False
-        allowed = SAMPLED * self.hybridized - self.sampled_seconds
-        return _most_eager(planned) <= allowed
+        return self._affords(planned)
+
+    def _affords(self, planned: Any) -> bool:
+        """Whether an eager call in place of ``planned`` is within what such calls may take."""
+        return _most_eager(planned) <= SAMPLED * self.hybridized - self.sampled_seconds
 
     def settle(self, planned: Any) -> int:
         """A call that was due is over: the next one is set, and how many are to rest is given."""
         account, calls = planned.account, max(planned.calls, 1)
         planned.due = 2 * calls if calls < _OFTEN else calls + calls // 4
-        if account.samples % _AT_A_TIME and (account.eager or 0.0) < _SHORT:
+        short = (account.eager or 0.0) < _SHORT
+        if account.samples % _AT_A_TIME and short and self._affords(planned):
             planned.due = calls + 1  # the first of some short calls is slower than others
         known = account.eager is not None and not account.trains
         loss = account.seconds - account.eager if known else 0.0
-        if not 0 < loss < inf:
+        if not _WAY < loss < inf:  # to rest would gain nothing
             if self.state == "rests":
                 self.state = "captures"
             return 0
