@@ -101,12 +101,20 @@ class PlanRequest:
 class EagerRuns:
     """The runs of ``function`` that its ledger asks for, if it has one.
 
-    ``strict`` is whether what cannot be captured raises.
+    ``strict`` is whether what cannot be captured raises, ``may_rest`` whether all that is asked of
+    arguments is asked by eager code, too.
     """
 
     def __init__(
-        self, function: Callable[..., Any], name: str, ledger: Ledger | None, *, strict: bool
+        self,
+        function: Callable[..., Any],
+        name: str,
+        ledger: Ledger | None,
+        *,
+        strict: bool,
+        may_rest: bool,
     ) -> None:
+        self.may_rest = may_rest
         self.function, self.name, self.ledger, self.strict = function, name, ledger, strict
         self.resting = 0  # calls that are to run eagerly, without a look for their plan
         self.times_rests = False  # and whether they are timed
@@ -188,7 +196,7 @@ class EagerRuns:
         if calls:
             assert self.ledger is not None
             self.times_rests = self.ledger.times_rests
-        self.resting = calls
+        self.resting = calls if self.may_rest else 0
 
     # Calls of which there is a plan -----------------------------------------------------------
 

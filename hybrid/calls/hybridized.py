@@ -110,7 +110,9 @@ class Hybridized:
         # Where eager code may have other bits, which ones there are must not depend on time.
         ledger = Ledger() if on and options["optimize"] == "exact" else None
         strict = options["fallback"] != "eager"
-        self._runs = EagerRuns(self.function, self._name(), ledger, strict=strict)
+        self._runs = EagerRuns(
+            self.function, self._name(), ledger, strict=strict, may_rest=not options["dynamic"]
+        )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if ACTIVE:

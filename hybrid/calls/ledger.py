@@ -260,6 +260,8 @@ class Ledger:
 
     def drop(self, planned: Any) -> None:
         """``planned`` is no longer kept; what its group has not saved stays unpaid."""
+        if planned not in self.plans:  # it is of a ledger before this one
+            return
         self._count(planned)
         self._past_calls += planned.calls
         del self.plans[planned]

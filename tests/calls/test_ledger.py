@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid.calls.ledger import AT_ONCE, CREDIT, SHARE, seconds_text
-from hybrid.errors import ArgumentError, CaptureError
+from hybrid.calls.ledger import AT_ONCE, BINDING, BUCKET, CREDIT, SHARE, Group, seconds_text
+from hybrid.errors import ArgumentError, CaptureError, ShapeError
 from tests.staging.harness import describe
 
 X = hy.asarray([1.0, -2.0, 3.0])
+WIDE = hy.ones((64, 64))
 RATE: Any = 1
 
 
@@ -42,9 +43,12 @@ class Timed:
         capture: float = 0.01,
         plan: float = 0.001,
         eager: float = 0.002,
+        bucket: float | None = None,
+        binding: float | None = None,
         **options: Any,
     ) -> None:
         self.clock, self.plan, self.eager, self.capture = Clock(), plan, eager, capture
+        self.costs = {BUCKET: bucket, BINDING: binding}  # if they are others than of captures
         self.ran: list[str] = []
         self.hybridized = hy.hybridize(function, ledger=True, **options)
         self.patch()
@@ -62,7 +66,9 @@ class Timed:
             return as_is(runs, *given)
 
         def making(request: Any) -> Any:
-            self.clock.now += self.capture
+            kind = request.need.kind
+            cost = self.costs.get(kind)
+            self.clock.now += self.capture if cost is None else cost
             planned = made(hybridized, request)
             run = planned.run
 
@@ -72,7 +78,7 @@ class Timed:
                 return run(*given)
 
             planned.run = by_plan
-            self.ran.append("capture")
+            self.ran.append("capture" if cost is None else kind)
             return planned
 
         runs.as_is, hybridized._made = eagerly, making
@@ -183,6 +189,64 @@ def test_a_capture_that_pays_within_its_call_is_made() -> None:
     assert timed(X, "c") == ["capture", "plan"]
 
 
+# Sizes ------------------------------------------------------------------------------------------
+
+
+def squashed(x: Any) -> Any:
+    return hy.tanh(x) * 2
+
+
+def test_sizes_open_whatever_that_takes_and_are_bound_when_that_pays() -> None:
+    timed = Timed(squashed, capture=0.2, bucket=0.05, binding=0.001, eager=0.01)
+    assert timed(hy.ones(20)) == ["capture", "plan"]
+    assert timed(hy.ones(30)) == ["capture", "plan"]  # for all sizes
+    assert timed.ledger.captures == 2 and timed.ledger.saved_seconds == 0
+    assert timed(hy.ones(40)) == ["eager"]  # of which nothing is known yet
+    assert timed(hy.ones(50)) == ["binding", "plan"]  # that would take as long, at least
+    assert timed(hy.ones(21)) == ["eager"]  # and that might take much less
+    assert timed(hy.ones(22)) == ["binding", "plan"]
+    assert timed.ledger.bindings == 2
+    assert timed.ledger.saved_seconds == pytest.approx(2 * (0.01 - 0.001))
+
+
+def test_a_bucket_is_made_when_calls_have_waited_for_as_long_as_it_takes() -> None:
+    def decides(x: Any) -> Any:  # another algorithm for rows from some size on
+        return hy.matmul(x, WIDE) * 2
+
+    timed = Timed(decides, capture=0.2, bucket=0.05, binding=0.001, eager=0.03)
+    sizes = [hy.ones((n, 64)) for n in (20, 30)]
+    done = [timed(x) for x in sizes]
+    assert done == [["capture", "plan"]] * 2
+    far = [timed(hy.ones((n, 64))) for n in range(2000, 2006)]
+    assert far[0] == far[1] == ["eager"]
+    assert ["bucket", "plan"] in far
+    assert all(part in (["eager"], ["bucket", "plan"], ["binding", "plan"]) for part in far)
+    assert timed.ledger.captures == 2
+
+
+def test_eager_calls_of_other_sizes_tell_how_long_one_takes_at_least() -> None:
+    group = Group()
+    assert group.eager_at((8, 8)) == 0
+    group.ran_eagerly((8, 8), 1.0)
+    group.ran_eagerly((8, 8), 5.0)  # the first one counts
+    assert group.eager_at((8, 8)) == group.eager_at((9, 800)) == 1.0
+    assert group.eager_at((4, 8)) == 1 / 8 and group.eager_at((4, 4)) == 1 / 64
+    assert group.eager_at((0, 8)) == 0
+    group.ran_eagerly((4, 4), 0.5)
+    assert group.eager_at((4, 8)) == 0.5
+
+
+def test_calls_out_of_a_declared_range_raise_in_eager_runs_too() -> None:
+    timed = Timed(named, capture=1.0, eager=1e-6, dynamic={"x": {0: hy.Dim("batch", 2, 8)}})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for i in range(200):
+            timed.hybridized(X, f"a{i}")
+            with pytest.raises(ShapeError, match="batch is 9"):
+                timed.hybridized(hy.ones(9), f"a{i}")
+    assert timed.ledger.eager_calls == 199
+
+
 # Calls that are timed ---------------------------------------------------------------------------
 
 
@@ -245,6 +309,55 @@ def test_a_plan_that_is_slower_than_eager_code_is_not_used_for_ever() -> None:
         "A call takes 4 us by its plan, and 1 us eagerly.\n"
         "Fix: hybridize the function that calls it, of which a plan can save more."
     )
+
+
+def test_a_call_is_not_timed_again_and_again_for_want_of_means() -> None:
+    timed = Timed(named, capture=1e-6, eager=3e-4, plan=1e-4)
+    runs, count = timed.hybridized._runs, 0
+    original = runs.timed
+
+    def counted(*given: Any) -> Any:
+        nonlocal count
+        count += 1
+        return original(*given)
+
+    runs.timed = counted
+    for _ in range(1000):
+        timed.hybridized(X, "a")
+    assert count < 60
+
+
+def test_calls_rest_where_looks_are_in_vain() -> None:
+    timed = Timed(named, capture=0.02, eager=1e-4, plan=1e-4)
+    runs, looks = timed.hybridized._runs, 0
+    now = runs.now
+
+    def looking() -> float:
+        nonlocal looks
+        looks += 1
+        begin = now()
+        timed.clock.now += 5e-5
+        return begin
+
+    runs.now = looking
+    with pytest.warns(UserWarning, match="named runs eagerly"):
+        for i in range(4000):
+            timed.hybridized(X, f"a{i}")
+    assert timed.ledger.state == "rests"
+    assert timed.ledger.calls == 4000
+    assert looks * 5e-5 <= 0.1 * CREDIT + 0.011 * 4000 * 1e-4
+
+
+def test_a_capture_that_imports_modules_counts_for_nothing() -> None:
+    timed = Timed(named, capture=0.3)
+    modules = iter(range(100))
+    timed.hybridized._runs.ledger.modules = lambda: next(modules)
+    assert timed(X, "a") == ["capture", "plan"]
+    assert timed.ledger.capture_seconds == pytest.approx(0.3)
+    assert timed.hybridized._runs.ledger.unpaid == 0
+    timed.hybridized._runs.ledger.modules = lambda: 0
+    assert timed(X, "b") == ["capture", "plan"]
+    assert timed(X, "c") == ["eager"]
 
 
 # Reasons ------------------------------------------------------------------------------------------
@@ -366,9 +479,6 @@ def test_the_ledger_prints_what_it_knows() -> None:
 
 
 def test_bindings_are_counted_apart() -> None:
-    def squashed(x: Any) -> Any:
-        return hy.tanh(x) * 2
-
     timed = Timed(squashed, capture=0.001)
     with hy.profile() as p:
         for n in (3, 5, 7):
