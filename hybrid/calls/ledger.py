@@ -1,10 +1,10 @@
 """Ledger: what the captures of a function have cost and saved, and whether the next one pays.
 
 Over any calls, a hybridized function takes at most ``1 + SHARE`` of the time of eager code and
-``CREDIT`` seconds more: captures and bindings, and looks for plans that are not there, are paid
-from that, and from what plans have saved by then.  A call whose plan cannot be paid runs eagerly,
-with the same bits.  What eager code takes is known from such calls, and from a few that run eagerly
-in place of their plan.
+``CREDIT`` seconds more, or what its first captures take: captures and bindings, and looks for plans
+that are not there, are paid from that, and from what plans have saved by then.  A call whose plan
+cannot be paid runs eagerly, with the same bits.  What eager code takes is known from such calls,
+and from a few that run eagerly in place of their plan.
 """
 
 from __future__ import annotations

@@ -33,6 +33,17 @@ class Clock:
         return self.now
 
 
+class Steps:
+    """A clock that goes on by ``seconds`` each time that it is read."""
+
+    def __init__(self, seconds: float) -> None:
+        self.now, self.seconds = 0.0, seconds
+
+    def __call__(self) -> float:
+        self.now += self.seconds
+        return self.now
+
+
 class Timed:
     """A hybridized function whose captures, plans and eager runs take what is said, in seconds."""
 
@@ -346,6 +357,32 @@ def test_calls_rest_where_looks_are_in_vain() -> None:
     assert timed.ledger.state == "rests"
     assert timed.ledger.calls == 4000
     assert looks * 5e-5 <= 0.1 * CREDIT + 0.011 * 4000 * 1e-4
+
+
+def alternating(x: Any, n: Any) -> Any:
+    """A gradient that a captured function cannot take itself."""
+
+    def loss(x: Any) -> Any:
+        h, hs, total = x, [], x * 0
+        for _ in range(n):
+            h = h if hy.sum(h) > 100 else hy.tanh(h) * x
+            hs.append(h)
+        for item in hs:
+            total = total + item * x
+        return hy.sum(total + h * x)
+
+    return hy.grad(loss)(x)
+
+
+def test_calls_that_no_plan_gives_the_bits_of_rest_too() -> None:
+    hybridized = hy.hybridize(alternating, ledger=True)
+    count, want = hy.asarray(3), describe(alternating(X, hy.asarray(3)))
+    with pytest.warns(UserWarning, match="alternating runs eagerly: this gradient is one"):
+        assert describe(hybridized(X, count)) == want
+    hybridized._runs.ledger.clock = Steps(0.02)
+    for _ in range(20):
+        assert describe(hybridized(X, count)) == want
+    assert hybridized.ledger.state == "rests" and hybridized.ledger.calls >= 20
 
 
 def test_a_capture_that_imports_modules_counts_for_nothing() -> None:
