@@ -59,7 +59,7 @@ class Need(NamedTuple):
     sizes: Sequence[int] = ()
 
 
-class Group:
+class PlanGroup:
     """Plans of one capture: they pay for it together."""
 
     __slots__ = ("buckets", "cost", "eager", "plans", "saved")
@@ -196,7 +196,7 @@ class Ledger:
         self.clock: Callable[[], float] = time.perf_counter
         self.modules: Callable[[], int] = sys.modules.__len__  # that have been imported
         self.plans: dict[Any, None] = {}  # those that there are, each with its account
-        self.groups: dict[Hashable, Group] = {}
+        self.groups: dict[Hashable, PlanGroup] = {}
         self.counts = dict.fromkeys((CAPTURE, OPENING, BUCKET, BINDING), 0)
         self.spent = dict.fromkeys(self.counts, 0.0)
         self._late: dict[str, deque[float]] = {kind: deque(maxlen=_LATE) for kind in self.spent}
@@ -243,7 +243,7 @@ class Ledger:
         planned.due = 1
         self.plans[planned] = None
         self.epochs |= bool(capture.facts)
-        one = self.groups.setdefault(group, Group())
+        one = self.groups.setdefault(group, PlanGroup())
         one.plans += 1
         if need.kind is not BINDING:
             one.buckets += -cost if need.kind is BUCKET else cost

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid.calls.ledger import AT_ONCE, BINDING, BUCKET, CREDIT, SHARE, Group, seconds_text
+from hybrid.calls.ledger import AT_ONCE, BINDING, BUCKET, CREDIT, SHARE, PlanGroup, seconds_text
 from hybrid.errors import ArgumentError, CaptureError, ShapeError
 from tests.staging.harness import describe
 
@@ -236,7 +236,7 @@ def test_a_bucket_is_made_when_calls_have_waited_for_as_long_as_it_takes() -> No
 
 
 def test_eager_calls_of_other_sizes_tell_how_long_one_takes_at_least() -> None:
-    group = Group()
+    group = PlanGroup()
     assert group.eager_at((8, 8)) == 0
     group.ran_eagerly((8, 8), 1.0)
     group.ran_eagerly((8, 8), 5.0)  # the first one counts
