@@ -133,10 +133,12 @@ class EagerRuns:
         """The time, for those who measure how long something takes; 0 if nobody does."""
         return 0.0 if self.ledger is None else self.ledger.clock()
 
-    def drop(self, planned: Planned) -> None:
-        """``planned`` is no longer kept."""
-        if self.ledger is not None and planned.account is not None:
-            self.ledger.drop(planned)
+    def looked(self, begin: float) -> float:
+        """The time: since ``begin`` it was found out that a plan does not serve its call."""
+        now = self.now()
+        if self.ledger is not None:
+            self.ledger.look_more(now - begin)
+        return now
 
     def info(self) -> LedgerInfo:
         if self.ledger is None:
@@ -213,10 +215,10 @@ class EagerRuns:
         planned: Planned,
         args: Sequence[Any],
         kwargs: dict[str, Any],
-        run: Callable[[], Any],
+        given: tuple[Any, ...],
         begin: float,
     ) -> Any:
-        """A call that is due: the plan's ``run``, or an eager one, and its time is noted.
+        """A call that is due: the plan's run of ``given``, or an eager one, and its time is noted.
 
         ``begin`` is when the look for the plan began; 0 if it has been made for this call.
         """
@@ -228,7 +230,7 @@ class EagerRuns:
             result = self._sampled(planned, args, kwargs)
         else:
             begin = begin or ledger.clock()
-            result = run()
+            result = planned.run(*given)
             ledger.ran(planned, ledger.clock() - begin)
         self._rest(ledger.settle(planned))
         if self.resting:

@@ -172,5 +172,5 @@ def test_plans_are_told_of_by_the_calls_that_they_were_made_for() -> None:
     hybridized = hy.hybridize(of)
     for mode in ("a", "b"):
         hybridized(X, mode)
-    found = records_of(hybridized._all_plans(), ())
+    found = records_of(hybridized._table.all(), ())
     assert [record.texts for record in found] == [("f32[3]", "'a'"), ("f32[3]", "'b'")]
