@@ -403,7 +403,7 @@ def test_several_threads() -> None:
             mode = f"a{(i * number) % 17}"
             found.append(describe(hybridized(X, mode)) == describe(named(X, mode)))
 
-    threads = [threading.Thread(target=work, args=(n,)) for n in (1, 2, 3)]
+    threads = [threading.Thread(target=work, args=(n,), daemon=True) for n in (1, 2, 3)]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         for thread in threads:
