@@ -268,7 +268,7 @@ class EagerRuns:
         if ledger is None:
             return make(request)
         unpaid = UnpaidPlan(request, begin)
-        modules, begin = ledger.modules(), ledger.clock()
+        modules, begin = ledger.modules(), ledger.own_clock()
         try:
             planned = make(request)
         except Exception as error:
@@ -278,9 +278,9 @@ class EagerRuns:
                     raise
                 warn_author(f"{self.name} runs eagerly: {error}")
                 raise unpaid from None
-            ledger.fail(ledger.clock() - begin)
+            ledger.fail(ledger.own_clock() - begin)
             raise
-        seconds, imports = ledger.clock() - begin, ledger.modules() != modules
+        seconds, imports = ledger.own_clock() - begin, ledger.modules() != modules
         group = id(planned.opened or planned)
         ledger.enter(planned, request.need, seconds, group, imports=imports)
         self.shares |= planned.shares

@@ -194,6 +194,8 @@ class Ledger:
 
     def __init__(self) -> None:
         self.clock: Callable[[], float] = time.perf_counter
+        # Of captures: what others do on the machine meanwhile is not their cost.
+        self.own_clock: Callable[[], float] = time.thread_time
         self.modules: Callable[[], int] = sys.modules.__len__  # that have been imported
         self.plans: dict[Any, None] = {}  # those that there are, each with its account
         self.groups: dict[Hashable, PlanGroup] = {}
