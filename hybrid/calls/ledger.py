@@ -23,6 +23,7 @@ CREDIT = 0.05  # seconds that may be lost before anything is saved
 AT_ONCE = 0.4 * CREDIT  # by captures
 LOOKING = 0.1 * CREDIT  # for plans that are not there
 SPARE = CREDIT - AT_ONCE - LOOKING  # for what is not measured
+ADVANCE = SPARE  # for sizes that come again, of a capture whose plans are known to save
 SHARE = 0.05  # of the time of eager code, that may be lost
 LOOKS = 0.01  # of it, for plans that are not there
 SAMPLED = 0.01  # of the time of all calls, that eager calls may take which are there to be timed
@@ -62,10 +63,11 @@ class Need(NamedTuple):
 class PlanGroup:
     """Plans of one capture: they pay for it together."""
 
-    __slots__ = ("buckets", "cost", "eager", "plans", "saved")
+    __slots__ = ("bindings", "buckets", "cost", "eager", "plans", "saved")
 
     def __init__(self) -> None:
         self.cost = self.saved = 0.0  # seconds
+        self.bindings = 0.0  # seconds of the cost
         self.plans = 0  # that are kept
         self.buckets = 0.0  # seconds that these may take as a part of the capture
         self.eager: dict[tuple[int, ...], float] = {}  # seconds of first calls, by their sizes
@@ -247,7 +249,9 @@ class Ledger:
         self.epochs |= bool(capture.facts)
         one = self.groups.setdefault(group, PlanGroup())
         one.plans += 1
-        if need.kind is not BINDING:
+        if need.kind is BINDING:
+            one.bindings += cost
+        else:
             one.buckets += -cost if need.kind is BUCKET else cost
         self._pay(group, cost=cost)
         self.state = "captures"
@@ -421,6 +425,8 @@ class Ledger:
         if cost <= min(self.waited.get(need.shared or key, 0.0), means):
             return False
         waited = self.waiting.get(key)
+        if kind is BINDING and waited is not None and self._advances(group, cost):
+            return False
         if waited is not None:
             eager = waited.least
         elif group is not None:
@@ -429,6 +435,13 @@ class Ledger:
             eager = self.eager_call
         # The call itself may save as much.
         return eager is None or self.plan_call is None or cost + self.plan_call >= eager
+
+    def _advances(self, group: PlanGroup | None, cost: float) -> bool:
+        """Whether a size that comes again is bound before that has been saved."""
+        if group is None or self.plan_call is None or self.eager_call is None:
+            return False
+        faster = self.plan_call < self.eager_call
+        return faster and group.bindings + cost <= ADVANCE + max(0.0, group.saved)
 
     def _expected(self, kind: str) -> float:
         """What it will take, in seconds."""

@@ -113,7 +113,7 @@ def _leaf(name: str, leaf: Any, keys: Sequence[Any], texts: Sequence[str]) -> It
         for axis in range(types[-1].rank):
             sizes = _distinct([str(type_.shape[axis]) for type_ in types])
             if len(sizes) > 1:
-                fix = f"pad {name} to a few sizes, or let its sizes be open (dynamic=None)"
+                fix = f"pad {name} to a few sizes, and leave out dynamic=False if it is there"
                 yield KeyChange(f"shape[{axis}] of {name}", sizes, fix)
     dtypes = _distinct([str(type_.dtype) for type_ in types])
     if len(dtypes) > 1:

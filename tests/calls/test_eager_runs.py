@@ -216,7 +216,7 @@ def test_another_size_each_time() -> None:
     sizes = [17, 31, 8, 5, 4, 3, 2, 6, 7, 9, 10, 11]
     found = warning_of(lambda x: x * 2, [(hy.ones(n),) for n in sizes], dynamic=False)
     assert "What changes: shape[0] of x: 17, 31, 8, 5, ...\n" in found
-    assert found.endswith("Fix: pad x to a few sizes, or let its sizes be open (dynamic=None).")
+    assert found.endswith("Fix: pad x to a few sizes, and leave out dynamic=False if it is there.")
 
 
 def test_another_object_each_time() -> None:

@@ -120,6 +120,20 @@ def test_sizes_open_whatever_that_takes_and_are_bound_when_that_pays() -> None:
     assert timed.ledger.saved_seconds == pytest.approx(2 * (0.01 - 0.001))
 
 
+def test_sizes_that_come_again_are_bound_in_advance() -> None:
+    timed = Timed(squashed, capture=0.2, bucket=0.05, binding=0.001, eager=6e-5, plan=3e-5)
+    for _ in range(3):
+        timed(hy.ones(20)), timed(hy.ones(30))
+    sizes = [hy.ones(n) for n in range(31, 81)]  # 50 ms: half of them may be bound
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert [timed(x) for x in sizes] == [["eager"]] * 50
+        again = [timed(x) for x in sizes]
+    assert again[:20] == [["binding", "plan"]] * 20
+    assert again[30:] == [["eager"]] * 20
+    assert timed.ledger.bindings == again.count(["binding", "plan"]) <= 26
+
+
 def test_a_bucket_is_made_when_calls_have_waited_for_as_long_as_it_takes() -> None:
     def decides(x: Any) -> Any:  # another algorithm for rows from some size on
         return hy.matmul(x, WIDE) * 2

@@ -81,7 +81,7 @@ def test_another_object_at_each_call() -> None:
 
 def test_shapes_axis_by_axis() -> None:
     found = told(of, *[(hy.ones((n, 2 * n, 5)),) for n in (2, 3)])
-    fix = "pad x to a few sizes, or let its sizes be open (dynamic=None)"
+    fix = "pad x to a few sizes, and leave out dynamic=False if it is there"
     assert found == [("shape[0] of x: 2, 3", fix), ("shape[1] of x: 4, 6", fix)]
 
 
