@@ -41,6 +41,10 @@ class OpenCapture:
         except AttributeError:  # a method, or a place that was read, is gone
             return None
 
+    def has_bucket(self, values: Sequence[int]) -> bool:
+        """Whether passes and lowering have been done for ``values``: to bind is all there is."""
+        return self._plans is None or self._plans.bucket(values) is not None
+
     def at(self, values: Sequence[int], keep: Sequence[Any], key: Hashable) -> Planned:
         """What runs a call of these sizes, which it is bound to now."""
         if self._stages is not None:

@@ -22,6 +22,7 @@ BESIDE = ("torch.compile", "jax", "onnxruntime")
 WIDTHS = (64, 256)
 FIRST = (4, 2)  # lengths of the calls that capture
 TOKENS = 100
+SETTLED = 50  # caches, by when all their sizes are bound
 MASKED = 100_000
 
 Maker = Callable[[], Callable[..., Any]]
@@ -191,7 +192,9 @@ def grown_cache() -> Case:
 
     def check() -> dict[str, str]:
         require_same_bits(label, generate(attended), generate(captured))
-        return {label: f"{len(captured.plans)} captures"}
+        for _ in range(SETTLED):  # sizes are bound when what others have saved pays for it
+            generate(captured)
+        return {label: f"{len(captured.plans)} captures; timed after {SETTLED} caches"}
 
     ways = {"eager": lambda: generate(attended), "hybridized": lambda: generate(captured)}
     return timed(label, ways, check, {"hybridized": Target(0.7)}, parts=TOKENS)
