@@ -263,6 +263,8 @@ if _typing.TYPE_CHECKING:
     from hybrid.calls.dynamic_axes import Dim as Dim
     from hybrid.calls.hybridized import hybridize as hybridize
     from hybrid.nn import summary as summary
+    from hybrid.programs import export as export
+    from hybrid.programs import load_exported as load_exported
     from hybrid.trace.gradients.checkpoint import checkpoint as checkpoint
     from hybrid.transforms import custom_vjp as custom_vjp
     from hybrid.transforms import hessian as hessian

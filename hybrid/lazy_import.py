@@ -24,6 +24,7 @@ _NAMES = {  # public names, by the modules that they come from
     "hybrid.calls.dynamic_axes": ("Dim",),
     "hybrid.calls.hybridized": ("hybridize",),
     "hybrid.nn": ("summary",),
+    "hybrid.programs": ("export", "load_exported"),
     "hybrid.trace.gradients.checkpoint": ("checkpoint",),
     "hybrid.transforms": ("custom_vjp", "hessian", "hvp", "jacobian", "vmap"),
     "hybrid.weights": ("load", "save"),

@@ -27,6 +27,8 @@ TOP = [
     "save",
     "load",
     "summary",
+    "export",
+    "load_exported",
     "profile",
     "progress",
     "num_threads",

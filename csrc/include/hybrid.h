@@ -328,6 +328,7 @@ typedef struct hyb_program hyb_program;
 hyb_program *hyb_program_load(const char *path, int32_t flags); /* maps it; NULL on failure */
 hyb_program *hyb_program_load_memory(const void *bytes, size_t n, int32_t flags); /* 64-byte aligned; they stay */
 void         hyb_program_free(hyb_program *program);
+hyb_status   hyb_program_check(const void *bytes, size_t n, int32_t flags); /* whether they would be loaded */
 hyb_program *hyb_program_fork(hyb_program *program); /* shares the cells that no function writes */
 hyb_status   hyb_program_save(hyb_program *program, const char *path); /* the same file, cells as they are */
 int32_t      hyb_program_functions(const hyb_program *program);

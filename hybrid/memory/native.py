@@ -276,6 +276,13 @@ def kernel_at(number: int) -> tuple[str, int, tuple[int, int, int]]:
     return name, lib.hyb_kernel_dtype(number), tuple(counts)
 
 
+def check_program(content: Any, path: str) -> None:
+    """Raise ProgramError unless C would load ``content``, the bytes of the file ``path``."""
+    found = ffi.from_buffer(content)
+    if lib.hyb_program_check(found, len(found), 0):
+        raise ProgramError(f"{path}: {last_error()}")
+
+
 def hash_of(content: Any) -> int:
     """The XXH64 of bytes, as files of programs have it."""
     found = ffi.from_buffer(content)

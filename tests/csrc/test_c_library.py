@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 from hybrid._native import ffi, lib
 
-from tests.export import digits
-from tests.export.runner import CProgram
+from tests.programs import digits
+from tests.programs.runner import CProgram
 
 ROOT = Path(__file__).resolve().parents[2]
 CSRC = ROOT / "csrc"

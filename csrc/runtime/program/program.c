@@ -100,23 +100,26 @@ static hyb_program *program_of(hyb_code *code, const hyb_program *from)
     return NULL;
 }
 
+/* The code of a file, which it takes over whatever happens. */
+static hyb_code *code_of(hyb_file *file, hyb_status opened)
+{
+    hyb_code *code = opened == HYB_OK ? calloc(1, sizeof *code) : NULL;
+    if (!code) {
+        if (opened == HYB_OK)
+            hyb_fail(HYB_NO_MEMORY, "no memory for a program");
+        hyb_file_close(file);
+        return NULL;
+    }
+    if (hyb_code_read(code, file) == HYB_OK)
+        return code;
+    hyb_code_release(code);
+    return NULL;
+}
+
 static hyb_program *loaded(hyb_file *file, hyb_status opened)
 {
-    if (opened != HYB_OK) {
-        hyb_file_close(file);
-        return NULL;
-    }
-    hyb_code *code = calloc(1, sizeof *code);
-    if (!code) {
-        hyb_fail(HYB_NO_MEMORY, "no memory for a program");
-        hyb_file_close(file);
-        return NULL;
-    }
-    if (hyb_code_read(code, file) != HYB_OK) {
-        hyb_code_release(code);
-        return NULL;
-    }
-    return program_of(code, NULL);
+    hyb_code *code = code_of(file, opened);
+    return code ? program_of(code, NULL) : NULL;
 }
 
 /* The name of the file goes before what is wrong with it. */
@@ -148,6 +151,20 @@ hyb_program *hyb_program_load_memory(const void *bytes, size_t n, int32_t flags)
         return NULL;
     hyb_file file;
     return loaded(&file, hyb_file_take(&file, bytes, n, flags));
+}
+
+hyb_status hyb_program_check(const void *bytes, size_t n, int32_t flags)
+{
+    if (!bytes)
+        return hyb_fail(HYB_BAD_ARGUMENT, "a program needs bytes");
+    if (hyb_init() != HYB_OK)
+        return HYB_BAD_ARGUMENT;
+    hyb_file file;
+    hyb_code *code = code_of(&file, hyb_file_take(&file, bytes, n, flags));
+    if (!code)
+        return HYB_BAD_FILE;
+    hyb_code_release(code);
+    return HYB_OK;
 }
 
 hyb_program *hyb_program_fork(hyb_program *program)

@@ -10,10 +10,10 @@ import numpy as np
 
 from hybrid.core.types import TensorType
 from hybrid.errors import Location
-from hybrid.export.records import NUMBERS, External, PlanRecord, ProgramRecord
 from hybrid.memory import native
 from hybrid.memory.native import PlanArrays
 from hybrid.plan.arrays import packed
+from hybrid.programs.records import NUMBERS, External, PlanRecord, ProgramRecord
 from hybrid.weights.write import whole_file
 
 MAGIC = b"\x89HYB\r\n\x1a\n"

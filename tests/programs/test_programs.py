@@ -12,9 +12,9 @@ import pytest
 import hybrid as hy
 from hybrid import optim
 from hybrid.errors import ProgramError
-from hybrid.export import export
-from tests.export.digits import Digits, trained
-from tests.export.runner import CProgram, ProgramFailure
+from hybrid.programs import export
+from tests.programs.digits import Digits, trained
+from tests.programs.runner import CProgram, ProgramFailure
 
 DRAW = np.random.default_rng(0)
 X = DRAW.standard_normal((16, 64), np.float32)

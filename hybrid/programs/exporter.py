@@ -16,9 +16,12 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import Location, ProgramError
 from hybrid.explain.argument_names import leaf_names
 from hybrid.explain.inputs import paths_of, slot_name
-from hybrid.export.file_writer import save
-from hybrid.export.program_cells import ProgramCells
-from hybrid.export.records import (
+from hybrid.nn import Module
+from hybrid.passes.scalar.dce import dce
+from hybrid.plan import Plan
+from hybrid.programs.file_writer import save
+from hybrid.programs.program_cells import ProgramCells
+from hybrid.programs.records import (
     Bound,
     External,
     FunctionRecord,
@@ -28,9 +31,6 @@ from hybrid.export.records import (
     ProgramOutput,
     ProgramRecord,
 )
-from hybrid.nn import Module
-from hybrid.passes.scalar.dce import dce
-from hybrid.plan import Plan
 from hybrid.trace.capture.captured_graph import Source, TreeRecipe
 from hybrid.trace.guards.reads import Reads
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from hybrid.eager.tensor import Tensor
-from hybrid.export.records import CellRecord, Role
 from hybrid.memory import native
 from hybrid.nn import Module
 from hybrid.optim.optimizer import Optimizer, named_state
+from hybrid.programs.records import CellRecord, Role
 from hybrid.random import default_generator
 from hybrid.trace.guards.reads import Reads
 from hybrid.trace.places.address import Address

@@ -1,4 +1,4 @@
-"""A program to train from C, and rows for it: ``python -m tests.export.digits FOLDER``."""
+"""A program to train from C, and rows for it: ``python -m tests.programs.digits FOLDER``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 import hybrid as hy
 from hybrid import nn, optim
-from hybrid.export import export
+from hybrid.programs import export
 
 
 class Digits(nn.Module):

@@ -1,0 +1,136 @@
+"""Reader of program files: C checks the tables, then they are read as they are.
+
+Nothing in a file is code: graphs are parsed, and verified, when a function is made of one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+import numpy as np
+
+from hybrid.core.types import DTYPES, TensorType, tensor_type
+from hybrid.errors import ProgramError
+from hybrid.memory import native
+from hybrid.programs.file_writer import HEADER, ROWS, SECTION
+from hybrid.programs.records import (
+    NUMBERS,
+    Bound,
+    External,
+    Origin,
+    ProgramInput,
+    ProgramOutput,
+    Role,
+)
+from hybrid.weights.write import whole_file
+
+_DEEPEST = 100  # trees of arguments and results
+
+
+class ProgramFile:
+    """The content of a file, which C has checked."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fsdecode(path)
+        if os.path.getsize(path) < HEADER.itemsize:
+            raise ProgramError(f"{self.path} is no program: it has not even a header")
+        self.content: np.ndarray = np.memmap(path, np.uint8, "c")  # what is written stays here
+        native.check_program(self.content, self.path)
+        header = np.frombuffer(self.content[: HEADER.itemsize], HEADER)[0]
+        self.table = np.frombuffer(
+            self.content[HEADER.itemsize :][: header["sections"] * SECTION.itemsize], SECTION
+        )
+        self.sections = {int(row["kind"]): row for row in self.table}
+        self.rows = {
+            name: np.frombuffer(self._section(number), row)
+            for number, (name, row) in enumerate(ROWS.items(), 1)
+            if row is not None
+        }
+        self.strings = bytes(self._section(1))
+
+    def _section(self, number: int) -> np.ndarray:
+        row = self.sections.get(number)
+        if row is None:
+            return self.content[:0]
+        return self.content[int(row["offset"]) :][: int(row["nbytes"])]
+
+    def text(self, row: Any) -> str:
+        """A text of the file."""
+        try:
+            return self.strings[row["offset"] :][: row["nbytes"]].decode()
+        except UnicodeDecodeError:
+            raise ProgramError(f"{self.path}: a text in it is no UTF-8") from None
+
+    def type(self, number: int) -> TensorType:
+        """The type of this number."""
+        row = self.rows["types"][number]
+        dims = self.rows["dims"][row["first_dim"] :][: row["rank"]]
+        return tensor_type(DTYPES[row["dtype"]], tuple(dims.tolist()))
+
+    def inputs(self, row: Any) -> list[ProgramInput]:
+        """The inputs of a function."""
+        values = self.rows["values"][row["first_input"] :][: row["n_inputs"]]
+        return [ProgramInput(self.text(v["name"]), self.type(v["type"])) for v in values]
+
+    def outputs(self, row: Any) -> list[ProgramOutput]:
+        """The outputs of a function."""
+        values = self.rows["values"][row["first_output"] :][: row["n_outputs"]]
+        return [
+            ProgramOutput(
+                self.text(v["name"]), self.type(v["type"]), self._number(v["number"]),
+                Origin(v["origin"]), int(v["index"]),
+            )
+            for v in values
+        ]  # fmt: skip
+
+    def _number(self, number: int) -> Any:
+        if not 0 <= number < len(NUMBERS):
+            raise ProgramError(f"{self.path}: an output of it is number {number}")
+        return NUMBERS[number]
+
+    def externals(self, row: Any) -> tuple[list[External], list[External]]:
+        """What the outputs, and what the inputs of a function's plan are."""
+        plan = self.rows["plans"][row["plan"]]
+        bindings = self.rows["bindings"][row["first_binding"] :][: plan["n_externals"]]
+        found = [External(Bound(b["kind"]), int(b["index"])) for b in bindings]
+        inputs = [e for e in found[plan["n_outputs"] :] if e.kind is not Bound.KEPT]
+        return found[: plan["n_outputs"]], inputs
+
+    def tree(self, row: Any) -> Any:
+        """The tree of arguments or results in a text."""
+        try:
+            found = json.loads(self.text(row))
+        except (ValueError, RecursionError) as error:
+            raise ProgramError(f"{self.path}: a tree in it is damaged: {error}") from None
+        return found
+
+    def cells(self) -> list[tuple[str, TensorType, Role, np.ndarray, list[str]]]:
+        """The name, type, role, bytes and further names of each cell."""
+        data, found = self._section(len(ROWS)), []
+        for row in self.rows["cells"]:
+            aliases = self.rows["aliases"][row["first_alias"] :][: row["n_aliases"]]
+            content = data[int(row["offset"]) :][: int(row["nbytes"])]
+            names = [self.text(alias) for alias in aliases]
+            role = Role(int(row["role"]) & 15)
+            found.append((self.text(row["name"]), self.type(row["type"]), role, content, names))
+        return found
+
+    def save(self, path: str | os.PathLike[str], contents: list[bytes]) -> None:
+        """Write the file with these ``contents`` of the cells."""
+        made = self.content.copy()
+        data = self.sections[len(ROWS)]
+        start, end = int(data["offset"]), int(data["offset"]) + int(data["nbytes"])
+        for row, content in zip(self.rows["cells"], contents, strict=True):
+            at = start + int(row["offset"])
+            made[at : at + int(row["nbytes"])] = np.frombuffer(content, np.uint8)
+        table = self.table.copy()
+        table["hash"][table["kind"] == len(ROWS)] = native.hash_of(made[start:end])
+        head = np.frombuffer(self.content[: HEADER.itemsize], HEADER).copy()
+        head["hash"] = 0
+        head["hash"] = native.hash_of(head.tobytes() + table.tobytes())
+        tables = head.tobytes() + table.tobytes()
+        made[: len(tables)] = np.frombuffer(tables, np.uint8)
+        with whole_file(path) as file:
+            file.write(made)
