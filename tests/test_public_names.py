@@ -272,8 +272,8 @@ MODULES = ["data", "linalg", "nn", "optim", "plots", "random", "train"]
 # Imported parts of the package are attributes of it, too; they are not promised.
 PARTS = [
     "autodiff", "bench", "calls", "cli", "config", "convert", "core", "eager", "errors", "explain",
-    "ir", "lazy_import", "memory", "models", "number", "ops", "passes", "plan", "staging", "trace",
-    "transforms", "weights",
+    "ir", "lazy_import", "memory", "models", "number", "ops", "passes", "plan", "programs",
+    "staging", "trace", "transforms", "weights",
 ]  # fmt: skip
 
 TENSOR = [

@@ -47,7 +47,7 @@ class ProgramCells:
                 self._name(tensor, prefix + name, Role.PARAMETER)
             for name, tensor in module.named_buffers(remove_duplicate=False):
                 self._name(tensor, prefix + name, Role.BUFFER)
-        optimizers = [owner for owner in dict.fromkeys(owners) if isinstance(owner, Optimizer)]
+        optimizers = dict.fromkeys([owner for owner in owners if isinstance(owner, Optimizer)])
         for number, optimizer in enumerate(optimizers):
             kind = type(optimizer).__name__.lower() + ("" if len(optimizers) == 1 else str(number))
             for name, tensor in _kept(optimizer, self._names):

@@ -1,4 +1,4 @@
-"""Programs that Python loads: the bits of the author's functions, their state, and their gradients."""
+"""Programs that Python loads: bits, state and gradients are those of the author's functions."""
 
 from __future__ import annotations
 
@@ -75,7 +75,10 @@ def test_trees_of_arguments_and_results(tmp_path: Path) -> None:
 
     batch, pair = {"x": hy.ones(3), "y": hy.zeros(2)}, (hy.ones(3) * 2, hy.arange(4))
     hy.export({"mixed": (mixed, batch, pair, 0.5)}, tmp_path / "m")
-    found, expected = hy.load_exported(tmp_path / "m")["mixed"](batch, pair, 0.5), mixed(batch, pair, 0.5)
+    found, expected = (
+        hy.load_exported(tmp_path / "m")["mixed"](batch, pair, 0.5),
+        mixed(batch, pair, 0.5),
+    )
     assert bits(found["sum"]) == bits(expected["sum"])
     assert bits(found["rest"][0]) == bits(expected["rest"][0])
     assert found["rest"][1][0] is batch["x"] and found["rest"][1][1] == 1.5
@@ -125,7 +128,10 @@ def test_files_that_are_no_programs(path: Path, tmp_path: Path) -> None:
         "empty": (b"", "it has not even a header"),
         "text": (b"graph" * 100, "does not begin as a program does"),
         "cut": (bytes(content[:-1]), "it is cut off"),
-        "newer": (bytes(content[:8] + b"\x02" + content[9:]), "it has version 2.0, and this library"),
+        "newer": (
+            bytes(content[:8] + b"\x02" + content[9:]),
+            "it has version 2.0, and this library",
+        ),
         "flipped": (bytes(content[:70] + b"\xff" + content[71:]), "its hash is another one"),
     }
     for name, (damaged, text) in cases.items():

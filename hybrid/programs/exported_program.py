@@ -20,7 +20,7 @@ from hybrid.trace.regions.build import replay
 _TREES = {"list": list, "tuple": tuple}
 
 
-def load_exported(path: str | os.PathLike[str]) -> Program:
+def load_exported(path: str | os.PathLike[str]) -> ExportedProgram:
     """The program that ``export`` has written to ``path``.
 
     Its functions have the bits that they had where it was written, on the same instruction set.
@@ -29,10 +29,10 @@ def load_exported(path: str | os.PathLike[str]) -> Program:
 
     Raises ProgramError if the file is damaged or of another version.
     """
-    return Program(ProgramFile(path))
+    return ExportedProgram(ProgramFile(path))
 
 
-class Program(Mapping[str, "LoadedFunction"]):
+class ExportedProgram(Mapping[str, "ExportedFunction"]):
     """Functions by name, and the ``state`` that they share."""
 
     def __init__(self, file: ProgramFile) -> None:
@@ -43,12 +43,12 @@ class Program(Mapping[str, "LoadedFunction"]):
             cell = make_tensor(type_, native.borrow(content))
             self._cells.append(cell)
             self.state.update(dict.fromkeys((name, *aliases), cell))
-        self.functions: dict[str, LoadedFunction] = {}
+        self.functions: dict[str, ExportedFunction] = {}
         for row in file.rows["functions"]:
-            function = LoadedFunction(file, row, self._cells)
+            function = ExportedFunction(file, row, self._cells)
             self.functions[function.name] = function
 
-    def __getitem__(self, name: str) -> LoadedFunction:
+    def __getitem__(self, name: str) -> ExportedFunction:
         if name not in self.functions:
             known = ", ".join(self.functions)
             raise KeyError(f"{self._file.path} has no function {name!r}: there are {known}")
@@ -66,10 +66,10 @@ class Program(Mapping[str, "LoadedFunction"]):
 
     def __repr__(self) -> str:
         told = "".join(f"\n  {function!r}" for function in self.functions.values())
-        return f"Program of {self._file.path}, {len(self._cells)} cells{told}"
+        return f"ExportedProgram of {self._file.path}, {len(self._cells)} cells{told}"
 
 
-class LoadedFunction:
+class ExportedFunction:
     """One function of a program; call it as the author's."""
 
     def __init__(self, file: ProgramFile, row: Any, cells: Sequence[Tensor]) -> None:
