@@ -222,6 +222,20 @@ def jumps_in_finally(n):
 
 
 @case(1, 2)
+def break_in_finally_of_a_class(n):
+    class Inner:
+        for i in range(3):
+            try:
+                if i == n:
+                    raise ValueError
+            finally:
+                if i == 1:
+                    break
+
+    return Inner.i
+
+
+@case(1, 2)
 def return_in_finally(n):
     try:
         if n == 1:

@@ -59,7 +59,7 @@ class TryConverter(Converter):
                                     if hyb_1.loads:
                                         a, = hyb_1.values
 
-    One out of which control jumps, or that holds a yield, runs once::
+    One in a class body, or that holds a yield, runs once::
 
         try:                        hyb_1 = hyb__.handled(SITE, lambda: (T, U))
             A                       try:
@@ -73,8 +73,8 @@ class TryConverter(Converter):
                                         with hyb_1.last:
                                             D
 
-    A jump in ``finally`` swallows whatever is raised, by a clause as well; before it comes
-    ``hyb__.refuse_again()``.
+    A jump out of a ``finally`` (in a loop of a class body; elsewhere there are no jumps any more)
+    swallows whatever is raised, by a clause as well; before it comes ``hyb__.refuse_again()``.
     """
 
     nodes = (ast.Try, *((ast.TryStar,) if hasattr(ast, "TryStar") else ()))

@@ -115,23 +115,16 @@ def out_of_a_gradient(x):
 
 
 @refuses("ValueError", (root, "raise ValueError"), "try:", *SIGNS)
-def return_in_finally(x):
-    try:
-        y = root(x)
-    finally:
-        print("finally")
-        return x * 0
+def break_in_a_finally_of_a_class(x):
+    class Inner:
+        y = x
+        for _ in range(1):
+            try:
+                y = root(x)
+            finally:
+                break
 
-
-@refuses("ValueError", (root, "raise ValueError"), "try:  # outer", *SIGNS)
-def clause_under_a_return_in_finally(x):
-    y = x
-    try:  # outer
-        raise KeyError
-    except KeyError:
-        y = root(y)
-    finally:
-        return y
+    return Inner.y
 
 
 class Bounded:
