@@ -183,7 +183,21 @@ class _Lowering:
             lowered = self.block(list(block), place)
             block[:] = lowered.body or [located(ast.Pass(), node)]
             flags |= lowered.flags
-        return PlainBlock([node], flags)
+        made = PlainBlock([node], flags)
+        if isinstance(node, ast.With) and (len(node.items) > 1 or _may_end_jumps(node.body)):
+            self._may_suppress(made, node)
+        return made
+
+    def _may_suppress(self, made: PlainBlock, node: ast.With) -> None:
+        """Keep the flags only where the block ends: what it suppresses may be on a jump's way."""
+        self.ends += 1
+        before: Body = []
+        for flag in sorted(made.flags):
+            kept = f"{flag}_{self.ends}"
+            before.append(_assign(node, kept, constant(node, False)))
+            node.body.append(_assign(node, kept, name(node, flag)))
+            made.body.append(_assign(node, flag, name(node, kept)))
+        made.body[:0] = before
 
     def _return(self, node: ast.Return, place: BlockPosition) -> PlainBlock:
         value = node.value if node.value is not None else constant(node, None)

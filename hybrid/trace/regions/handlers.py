@@ -41,7 +41,7 @@ class Handler:
     at: Location
     frame: int  # id of the frame that it stands in
     catches: Callable[[Raised | None], bool]  # of None: whether it catches anything at all
-    resumes: Callable[[], Iterable[int]] = tuple  # ids of frames where the exception goes first
+    resumes: Callable[[], Iterable[FrameType]] = tuple  # frames where the exception goes first
     kind: str = "try"  # "with", "for", "call"
     stop: Any = None  # the session that takes errors which are pending
 
@@ -87,7 +87,8 @@ def _open(handlers: Sequence[Handler]) -> Iterator[Handler]:
     count = 0
     while count < len(frames):
         count = len(frames)
-        frames.update(*[handler.resumes() for handler in handlers if handler.frame in frames])
+        resumed = [handler.resumes() for handler in handlers if handler.frame in frames]
+        frames.update([id(frame) for each in resumed for frame in each])
     return reversed([handler for handler in handlers if handler.frame in frames])
 
 

@@ -3,7 +3,9 @@
 PYTEST_DONT_REWRITE: functions are found by their source.
 """
 
-# ruff: noqa: B012, B904, F841, SIM105, SIM107, TRY, RET, RUF100  the programs are about these
+# ruff: noqa: B012, F841, TRY, RET, RUF100  the programs are about these
+
+import contextlib
 
 from tests.staging.harness import Program, Table, f32
 
@@ -79,7 +81,7 @@ def clause_that_raises_is_swallowed(x):
         return y
 
 
-@table.runs(X, Y, Z, X / 10)
+@table.runs(X, Y, Z, -X * X)
 def break_that_swallows(x):
     s = x[0] * 0
     for v in x:
@@ -87,7 +89,7 @@ def break_that_swallows(x):
             s = s + root(v)
         finally:
             s = s + 1
-            if s > 2:
+            if s > 3.5:
                 break
     else:
         s = s + 100
@@ -230,6 +232,39 @@ def raise_alone_in_a_finally(x):
             raise
     except ValueError as e:
         return e.args[1] * 3
+
+
+@table.runs(*NUMBERS)
+def suppressed_on_the_way_of_a_return(x):
+    with contextlib.suppress(ValueError):
+        try:
+            return x * 3
+        finally:
+            if x < 0:
+                raise ValueError
+    return x
+
+
+@table.runs(X, Y, Z)
+def suppressed_on_the_way_of_a_break(x):
+    class End:
+        def __init__(self, v):
+            self.v = v
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *error):
+            root(self.v)
+
+    n = 0
+    for v in x:
+        with contextlib.suppress(ValueError), End(v - 3):
+            n = n + 1
+            if v > 2:
+                break
+        n = n + 10
+    return n
 
 
 @table.runs(*NUMBERS)
