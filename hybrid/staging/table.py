@@ -34,7 +34,7 @@ CONVERTED_BY: dict[str, tuple[str, ...]] = {
         "super_",
     ),
     "iteration.comprehension": ("each", "generated", "filtered_item", "list_comprehension"),
-    "iteration.generators": ("joined", "united"),
+    "iteration.generators": ("Generated", "joined", "united"),
     "sessions.views": ("compared", "look"),
     "values.texts": ("template", "text"),
     # Variables and places

@@ -11,11 +11,11 @@ import contextlib
 import os
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from inspect import CO_GENERATOR
-from types import FrameType
+from types import FrameType, GeneratorType
 from typing import Any, NoReturn
 
 from hybrid.convert.conversion import is_converted_code
-from hybrid.convert.runtime import Site
+from hybrid.convert.runtime import Site, hyb__
 from hybrid.core.dataclass import replace
 from hybrid.core.package import FOLDER
 from hybrid.ir.interpreter import stack
@@ -38,11 +38,9 @@ Passes = Generator[None, Names, Names]  # each pass is asked for, and answered b
 _CLEAN = tuple(
     [
         os.path.join(FOLDER, *part.split("/"), "")
-        for part in ("staging/nodes", "staging/constructs", "staging/sessions", "trace/regions")
+        for part in ("staging", "trace/regions", "autodiff", "nn/modules")
     ]
 )
-_CALLS = (os.path.join(FOLDER, "nn", "modules", ""),)
-
 
 # What variables of frames hold while the ends of their ``with`` statements run.
 _LEFT: dict[FrameType, dict[str, Any]] = {}
@@ -131,17 +129,18 @@ class ErrorSession(Staged):
             if any(frame is end for end in ends):
                 return True
             if of_package(code):
-                path = code.co_filename
-                clean = path.startswith(_CLEAN) or path.startswith(_CALLS)
-                if begun and not clean and code.co_name != "construct":
+                clean = code.co_filename.startswith(_CLEAN) or code.co_name == "construct"
+                if begun and not clean:
                     return False
             elif code is BEGIN_OF_MANAGER or code is END_OF_MANAGER:
-                if issubclass(kind, StopIteration):
-                    return False
-            elif not is_converted_code(code) or not _is_plain(frame):
-                return False
-            else:
+                continue
+            elif is_converted_code(code) and not (
+                code.co_flags & CO_GENERATOR
+                and (issubclass(kind, StopIteration) or _is_held(frame))
+            ):
                 begun = True
+            else:
+                return False
         return False
 
     def names_after(self, found: Mapping[str, Any]) -> dict[str, Any]:
@@ -234,14 +233,17 @@ class ErrorSession(Staged):
         return self.site.location
 
 
-def _is_plain(frame: FrameType) -> bool:
-    """Whether ``frame`` is of a function, or of the generator of a context manager."""
-    if not frame.f_code.co_flags & CO_GENERATOR:
-        return True
-    by = frame.f_back
-    while by is not None and by.f_code.co_flags & CO_GENERATOR and is_converted_code(by.f_code):
-        by = by.f_back
-    return by is not None and by.f_code in (BEGIN_OF_MANAGER, END_OF_MANAGER)
+def _is_held(frame: FrameType) -> bool:
+    """Whether a variable holds the generator of ``frame``, which may be asked for more."""
+    user = frame.f_back
+    while user is not None:
+        if is_converted_code(user.f_code):
+            for value in user.f_locals.values():
+                value = value._native if type(value) is hyb__.Generated else value
+                if type(value) is GeneratorType and value.gi_frame is frame:
+                    return True
+        user = user.f_back
+    return False
 
 
 def exhausted(passes: Iterator[None]) -> Names:

@@ -166,12 +166,12 @@ class Tracer:
         if current() is self and above.let_raise(self, *parts):
             rest = current()
             begin = len(rest.builder.nodes)
-            found = rest.applied(op, tensors, attrs, regions)
+            found = rest.applied(op, operands, attrs, regions)
             self.checked.update(rest.builder.nodes[begin:])
             return found
         values = [t.content for t in tensors]
         refuse_caught(self.handlers, op, values, *parts[2:], self.maker, self.checked)
-        return self.applied(op, tensors, attrs, regions)
+        return self.applied(op, operands, attrs, regions)
 
     def applied(
         self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
