@@ -413,6 +413,42 @@ def in_a_branch(x):
     return x
 
 
+@catching(ValueError)
+def decorated_root(v):
+    print("root of", v)
+    return root(v)
+
+
+class Quiet(contextlib.ContextDecorator):
+    def __enter__(self):
+        print("in")
+
+    def __exit__(self, kind, error, trace):
+        print("out")
+        return kind is ValueError
+
+
+@Quiet()
+def quiet_root(v):
+    return root(v) * 2
+
+
+class Decorated:
+    @catching(ValueError, KeyError)
+    def root(self, v):
+        return root(v) + 1
+
+
+@table.runs(*NUMBERS)
+def decorators(x):
+    @catching(ValueError)
+    def inner(v):
+        return root(v)
+
+    found = [decorated_root(x), quiet_root(x - 1), inner(x - 3), Decorated().root(x)]
+    return [x * 0 if v is None else v for v in found]
+
+
 @table.each()
 def test_same(program: Program) -> None:
     program.check()
