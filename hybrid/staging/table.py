@@ -34,7 +34,7 @@ CONVERTED_BY: dict[str, tuple[str, ...]] = {
         "super_",
     ),
     "iteration.comprehension": ("each", "generated", "filtered_item", "list_comprehension"),
-    "iteration.generators": ("Generated", "joined", "united"),
+    "iteration.generators": ("joined", "united"),
     "sessions.views": ("compared", "look"),
     "values.texts": ("template", "text"),
     # Variables and places
@@ -58,6 +58,7 @@ STAGING_BY: dict[str, tuple[str, ...]] = {
     "effects.library_effects": ("gone_over", "refusing", "stored_in"),
     "effects.log_calls": ("log_override",),
     "iteration.folds": ("collected", "decided", "extreme", "part_of"),
+    "iteration.generators": ("Generated",),
     "iteration.list_sum": ("sum_of",),
     "library.builtins": ("override_of",),
     "loops.for_node": ("staged_for",),

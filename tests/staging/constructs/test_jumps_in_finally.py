@@ -221,6 +221,24 @@ def raises_in_the_finally(x):
         return x * (1 if e.__context__ is None else 2)
 
 
+@table.runs(X, Y, Z, X * 0)
+def two_errors_of_a_loop_of_which_one_came_of_the_other(x):
+    total = x[0] * 0
+    try:
+        for v in x:
+            try:
+                y = root(v)
+            finally:
+                if x[0] > 3:
+                    raise KeyError("k", v)
+            total = total + y
+    except ValueError as e:
+        return total, e.args[1]
+    except KeyError as e:
+        return total, e.args[1] * (2 if e.__context__ is None else 3)
+    return total, y
+
+
 @table.runs(*NUMBERS)
 def raise_alone_in_a_finally(x):
     try:
