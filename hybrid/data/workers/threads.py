@@ -126,8 +126,10 @@ def _reply(reader: Reader, worker: int, round_: int, job: Job) -> Reply | None:
     except Halted:
         return None
     except BaseException as error:
-        return Reply(worker, round_, job.number, error=error, text=text_of(error))
-    return Reply(worker, round_, job.number, value)
+        return Reply(
+            worker=worker, round=round_, number=job.number, error=error, text=text_of(error)
+        )
+    return Reply(worker=worker, round=round_, number=job.number, value=value)
 
 
 def _work(
@@ -149,7 +151,13 @@ def _work(
             if fault is None:
                 reply = _reply(reader, worker, round_, order)
             else:  # the first batch that is asked for tells of it
-                reply = Reply(worker, round_, order.number, error=fault, text=text_of(fault))
+                reply = Reply(
+                    worker=worker,
+                    round=round_,
+                    number=order.number,
+                    error=fault,
+                    text=text_of(fault),
+                )
             if reply is not None:
                 replies.put(reply)
             reply = None  # the batch lives as long as the loader's side wants it
