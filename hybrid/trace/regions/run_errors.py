@@ -164,16 +164,23 @@ def _danger(
         return None
     if op.hosted:
         call = partial(_hosted, op, attrs)
-        return Danger((LinearAlgebraError,), call, tuple(tensors))
+        return Danger(kinds=(LinearAlgebraError,), call=call, operands=tuple(tensors))
     call = partial(_eager, op, attrs)
     if op.name not in (*_ALONG, *_SLICES):
-        return Danger((OutOfRangeError,), call, tuple(tensors), advises=False)
+        return Danger(kinds=(OutOfRangeError,), call=call, operands=tuple(tensors), advises=False)
     size = tensors[0].shape[attrs["axis"] if op.name in _SLICES else -1]
 
     def passes() -> Tensor:
         return ops.all(ops.logical_and(tensors[1] >= -size, tensors[1] < size))
 
-    return Danger((OutOfRangeError,), call, tuple(tensors), passes, sure=True, advises=False)
+    return Danger(
+        kinds=(OutOfRangeError,),
+        call=call,
+        operands=tuple(tensors),
+        passes=passes,
+        sure=True,
+        advises=False,
+    )
 
 
 def _of_call(
@@ -195,7 +202,13 @@ def _of_call(
     if type(function) is not NumberCall or any(kind in _BROAD for kind in function.raises):
         return None
     own = sum(argument is HERE for argument in function.arguments)
-    return Danger(function.raises, function.plain, tuple(tensors[:own]), passes, sure)
+    return Danger(
+        kinds=function.raises,
+        call=function.plain,
+        operands=tuple(tensors[:own]),
+        passes=passes,
+        sure=sure,
+    )
 
 
 def _same(value: Tensor) -> Tensor:
