@@ -23,7 +23,6 @@ from hybrid.convert.trees import (
     height,
     is_dead,
     is_marked,
-    is_native,
     mark,
     only_augmented,
     returned_of,
@@ -203,7 +202,7 @@ class Rewriter:
     def stays(self, node: ast.stmt, cost: int) -> bool:
         """Whether a construct that takes ``cost`` blocks is to be left as it is."""
         inside = max([height(child) for child in ast.iter_child_nodes(node)], default=0)
-        return self.in_class or is_native(node) or self.depth + cost + inside > MOST_BLOCKS
+        return self.in_class or self.depth + cost + inside > MOST_BLOCKS
 
     # Pieces for converters --------------------------------------------------------------------
 

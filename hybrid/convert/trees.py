@@ -63,16 +63,6 @@ def returned_of(guard: ast.stmt) -> int | None:
     return getattr(guard, "hyb_returned", None)
 
 
-def set_native(construct: ast.stmt) -> None:
-    """Mark ``construct`` as one that stays: a jump in a `finally` leaves it."""
-    construct.hyb_native = True  # type: ignore[attr-defined]
-
-
-def is_native(construct: ast.stmt) -> bool:
-    """Whether ``construct`` is marked as one that stays."""
-    return getattr(construct, "hyb_native", False)
-
-
 TESTED = "hyb_tested"  # only whether the value is true is asked
 MIXED = "hyb_mixed"  # it stands among operands of which one is handed on
 JOINED = "hyb_joined"  # its items become those of a list or tuple

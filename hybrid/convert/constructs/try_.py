@@ -7,7 +7,7 @@ import ast
 from hybrid.convert.constructs.defer import deferred
 from hybrid.convert.constructs.statement import LOAD
 from hybrid.convert.converter import Converter, call, constant, fill, located, name
-from hybrid.convert.trees import LOOPS, blocks_of, copied, leaves, suspends
+from hybrid.convert.trees import LOOPS, blocks_of, copied, leaves
 
 _NAMES = (ast.Name, ast.Attribute, ast.Tuple, ast.expr_context)
 _MARK = "MARK = hyb__.handled(SITE, TYPES)"
@@ -59,7 +59,7 @@ class TryConverter(Converter):
                                     if hyb_1.loads:
                                         a, = hyb_1.values
 
-    One out of which control jumps, or that holds a yield, runs once::
+    One in a class body runs once::
 
         try:                        hyb_1 = hyb__.handled(SITE, lambda: (T, U))
             A                       try:
@@ -73,17 +73,15 @@ class TryConverter(Converter):
                                         with hyb_1.last:
                                             D
 
-    A jump in ``finally`` swallows whatever is raised, by a clause as well; before it comes
-    ``hyb__.refuse_again()``.
+    A jump out of a ``finally`` (in a loop of a class body; elsewhere there are no jumps any more)
+    swallows whatever is raised, by a clause as well; before it comes ``hyb__.refuse_again()``.
     """
 
     nodes = (ast.Try, *((ast.TryStar,) if hasattr(ast, "TryStar") else ()))
 
     def convert(self, node: ast.Try) -> list[ast.stmt]:
         rewriter = self.rewriter
-        blocks = list(blocks_of(node))
-        jumps = any(leaves(block) or any(map(suspends, block)) for block in blocks)
-        if jumps or rewriter.stays(node, _BLOCKS + 3):
+        if rewriter.stays(node, _BLOCKS + 3) or any(map(leaves, blocks_of(node))):
             return self._native(node)
         types = self._types(node)
         site, names = rewriter.statement_site("try", node)

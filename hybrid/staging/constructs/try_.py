@@ -7,7 +7,9 @@ import functools
 import operator
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import _GeneratorContextManager, nullcontext
+from inspect import CO_GENERATOR
+from types import FrameType
 from typing import Any
 
 from hybrid.convert.runtime import Site, hyb__
@@ -35,6 +37,8 @@ class Marked:
         self.handlers.remove(self.handler)
 
 
+BEGIN_OF_MANAGER = _GeneratorContextManager.__enter__.__code__
+END_OF_MANAGER = _GeneratorContextManager.__exit__.__code__
 _GROUPS = (builtins.BaseExceptionGroup,) if sys.version_info >= (3, 11) else ()
 
 
@@ -100,7 +104,8 @@ class PlainTry:
     """The session of a ``try`` while nothing is captured."""
 
     loads, values = False, ()
-    body = last = nullcontext()
+    body: Any = nullcontext()
+    last: Any = body
     wants = False
 
     def __init__(self) -> None:
@@ -120,6 +125,14 @@ class PlainTry:
         pass
 
 
+class _SingleTry(PlainTry):
+    """The session of a ``try`` in a generator that is gone over, which cannot be run again."""
+
+    def __init__(self, mark: Marked) -> None:
+        super().__init__()
+        self.body, self.last = mark, mark.last
+
+
 def try_(site: Site, types: Callable[[], Any] | None, ends: bool) -> Any:
     """The session of a ``try``, which ``ends`` with a ``finally`` or does not.
 
@@ -127,7 +140,18 @@ def try_(site: Site, types: Callable[[], Any] | None, ends: bool) -> Any:
     """
     if not tracing():
         return PlainTry()
-    return hyb__.StagedTry(site, sys._getframe(1), functools.partial(among, types=types), ends)
+    frame = sys._getframe(1)
+    if site.yields and is_iterated(frame):
+        return _SingleTry(_marked(site, frame, types))
+    return hyb__.StagedTry(site, frame, functools.partial(among, types=types), ends)
+
+
+def is_iterated(frame: FrameType) -> bool:
+    """Whether ``frame`` is one of a generator that is no context manager."""
+    around: FrameType | None = frame
+    while around is not None and around.f_code.co_flags & CO_GENERATOR:
+        around = around.f_back
+    return around is None or around.f_code is not BEGIN_OF_MANAGER
 
 
 def catching_in(site: Site, kind: str, *types: Raised) -> Marked:
@@ -144,13 +168,13 @@ def _is_one_of(types: tuple[Raised, ...], kind: Raised | None) -> bool:
 
 def handled(site: Site, types: Callable[[], Any] | None) -> Any:
     """The context of the body of a ``try`` whose clauses catch what ``types`` gives."""
-    if not tracing():
-        return _UNMARKED
-    last = Last(site.location)
+    return _marked(site, sys._getframe(1), types) if tracing() else _UNMARKED
 
+
+def _marked(site: Site, frame: FrameType, types: Callable[[], Any] | None) -> Marked:
+    last = Last(site.location)
     catches = last.noting(functools.partial(among, types=types))
-    frame = id(sys._getframe(1))
-    return Marked(Handler(at=site.location, frame=frame, catches=catches), last)
+    return Marked(Handler(at=site.location, frame=id(frame), catches=catches), last)
 
 
 def among(kind: Raised | None, types: Callable[[], Any] | None) -> bool:

@@ -63,6 +63,7 @@ class StagedTry(ErrorSession):
     def handled(self, tracer: Tracer, pending: PendingError) -> Passes:
         self.path = None if tracer is self.tracer else tracer.path
         self.entering = pending.error
+        self._tell_users(pending.names)
         self.load(pending.names)
         names = yield
         return names if tracer is not self.tracer else (yield from self.closed(tracer, names))

@@ -42,7 +42,7 @@ class Continuation:
         self.tracer, self.at = tracer, author_location()
         self.errors, tracer.errors = tracer.errors, []
         self.clear = ops.logical_not(raised(self.errors))
-        region = Region(tracer, "then", _roots())
+        region = Region(tracer, "then", _roots(tracer))
         _ = region.outside  # as the frames are now
         self.path = Path(region, CLEAR)
         tracer.rest = self
@@ -97,6 +97,15 @@ def leave_by(error: BaseException, path: Path) -> None:
     end_by_error(path, pending=True)
 
 
+def leave_all_by(error: BaseException) -> bool:
+    """An exception ends all paths of the current tracer: whether it is pending there."""
+    tracer: Any = current()
+    stop = stop_for(tracer.handlers, type(error), place_of(error).location)
+    if stop is not None:
+        tracer.errors.append(PendingError(error, stop, True, stop.names_now()))
+    return stop is not None
+
+
 def end_by_error(path: Path, *, pending: bool) -> None:
     """The code of ``path`` ends here, in whatever continuations it has got."""
     inner = path
@@ -120,10 +129,12 @@ def require(condition: Tensor | Number, error: BaseException, at: Location | Non
     Continuation(tracer)
 
 
-def _roots() -> Roots:
+def _roots(tracer: Tracer) -> Roots:
     """All that the author's frames lead to, as they are now."""
-    values = [value for frame in _authors(sys._getframe(1)) for value in frame.f_locals.values()]
-    return Roots(values, {})
+    frames = [*_authors(sys._getframe(1))]
+    for handler in tracer.handlers:
+        frames += handler.resumes()  # of generators, which wait
+    return Roots([value for frame in frames for value in frame.f_locals.values()], {})
 
 
 def _authors(frame: FrameType | None) -> Iterator[FrameType]:

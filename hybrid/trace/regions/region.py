@@ -54,6 +54,7 @@ class Region(Tracer):
             facts=parent.facts,
             abort_effects=parent.abort_effects,
             refuses=parent.refuses,
+            checked=parent.checked,
             many=parent.many,
         )
         # Whether iterations find what earlier ones have made: it may have a history, then.
@@ -68,10 +69,10 @@ class Region(Tracer):
 
     # Tensors ----------------------------------------------------------------------------------
 
-    def apply(
+    def applied(
         self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
     ) -> Any:
-        result = super().apply(op, operands, attrs, regions)
+        result = super().applied(op, operands, attrs, regions)
         if is_recording() or op.name == "stop_gradient":
             return result
         # Under no_grad: whoever differentiates the region as a graph must see a constant.
@@ -82,7 +83,7 @@ class Region(Tracer):
                 self._leave_uncut([t.content for t in made if t.type.floating])
             return result
         cut = [
-            super(Region, self).apply(get_op("stop_gradient"), (t,), {}) if t.type.floating else t
+            super(Region, self).applied(get_op("stop_gradient"), (t,), {}) if t.type.floating else t
             for t in made
         ]
         return tuple(cut) if isinstance(result, tuple) else cut[0]

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass, field
+from hybrid.core.imports import above
 from hybrid.core.open_numbers import any_open, size_of, sizes_of_ints
 from hybrid.core.size_functions import SizeValue, size_function
 from hybrid.core.size_functions import value_here as size_here
@@ -143,6 +144,7 @@ class Tracer(ValueSizes):
     # Ids of the tensors from outside whose values all calls that may raise here take along.
     abort_cells: Collection[int] | None = None
     located: Location | None = None  # of nodes that are made of others
+    checked: set[Node] = field(default_factory=set)  # whose errors are known before they run
     began: int = field(default_factory=latest)  # before all that the capture records
     firsts: dict[Key, Value] = field(default_factory=dict)  # marks of gradients that are the first
     paths: Paths | None = None  # of whoever makes a capture again
@@ -170,6 +172,25 @@ class Tracer(ValueSizes):
     def apply(
         self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
     ) -> Any:
+        looks = self.handlers and (op.raises or regions)
+        if not looks or any(type(t) in (Mixed, TensorOrNumber) for t in operands):
+            return self.applied(op, operands, attrs, regions)
+        tensors = [self.traced(t) for t in prepare(self, op, operands)]
+        parts = op, tensors, dict(op.attributes(attrs)), regions
+        if current() is self and above.let_raise(self, *parts):
+            rest = current()
+            begin = len(rest.builder.nodes)
+            found = rest.applied(op, operands, attrs, regions)
+            self.checked.update(rest.builder.nodes[begin:])
+            return found
+        values = [t.content for t in tensors]
+        refuse_caught(self.handlers, op, values, *parts[2:], self.maker, self.checked)
+        return self.applied(op, operands, attrs, regions)
+
+    def applied(
+        self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
+    ) -> Any:
+        """The results of a new node, whatever it may raise."""
         mixed = [t for t in operands if type(t) is Mixed]
         if mixed and not takes_floats(op, operands):
             return mixed[0].each(
@@ -184,9 +205,6 @@ class Tracer(ValueSizes):
         if self.opens:
             attrs = {name: sizes_of_ints(value) for name, value in attrs.items()}
         given = op.attributes(attrs)
-        if self.handlers:
-            values = [t.content for t in tensors]
-            refuse_caught(self.handlers, op, values, dict(given), regions, self.maker)
         values = self.builder.apply(
             op,
             [t.content for t in tensors],

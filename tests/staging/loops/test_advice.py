@@ -217,7 +217,12 @@ def low(x):
 
 
 def low_index(x):
-    return x * 2 + 0 * x[hy.where(hy.sum(x) < 0, 9, 0)]
+    def doubled(v):
+        if v.sum() < 0:
+            raise IndexError("low")
+        return v * 2
+
+    return hy.py_call(doubled, x, result=x.type)
 
 
 def caught_by_a_caller(x):
