@@ -19,6 +19,7 @@ from hybrid.convert.trees import (
     TESTED,
     TRIES,
     assigned_lines,
+    blocks_in,
     copied,
     height,
     is_dead,
@@ -139,6 +140,9 @@ class Rewriter:
                 if value and isinstance(value[0], ast.stmt):
                     with self._inside(node):
                         setattr(node, field_name, self.block(value))
+                elif value and isinstance(value[0], ast.ExceptHandler):
+                    with self._inside(node):
+                        value[:] = map(self.visit, value)
                 else:
                     value[:] = [self.visit(v) if isinstance(v, ast.AST) else v for v in value]
             elif isinstance(value, ast.AST) and field_name not in ("annotation", "returns"):
@@ -195,8 +199,7 @@ class Rewriter:
     @contextmanager
     def _inside(self, node: ast.AST) -> Iterator[None]:
         """Inside a statement that stays as it is."""
-        cost = 3 if isinstance(node, TRIES) else int(isinstance(node, (*LOOPS, ast.With)))
-        with self.blocks(cost):
+        with self.blocks(blocks_in(node)):
             yield
 
     def stays(self, node: ast.stmt, cost: int) -> bool:

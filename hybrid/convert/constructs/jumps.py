@@ -265,7 +265,7 @@ class _Lowering:
     def _jumping_end(self, node: ast.Try, place: BlockPosition) -> PlainBlock:
         """A ``try`` with jumps out of its ``finally``, which runs as a clause and as an else."""
         end, node.finalbody = node.finalbody, []
-        lowered = self._try(node, place) if node.handlers else self.block(node.body, place)
+        lowered = self.block(node.body, place)
         at = end[0]
         self.ends += 1
         position = BlockPosition(False, place.loop, False, place.guards)

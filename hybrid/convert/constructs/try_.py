@@ -7,7 +7,7 @@ import ast
 from hybrid.convert.constructs.defer import deferred
 from hybrid.convert.constructs.statement import LOAD
 from hybrid.convert.converter import Converter, call, constant, fill, located, name
-from hybrid.convert.trees import LOOPS, blocks_of, copied, leaves
+from hybrid.convert.trees import LOOPS, TRIES, blocks_in, blocks_of, copied, leaves
 
 _NAMES = (ast.Name, ast.Attribute, ast.Tuple, ast.expr_context)
 _MARK = "MARK = hyb__.handled(SITE, TYPES)"
@@ -40,35 +40,44 @@ class TryConverter(Converter):
 
     ::
 
-        try:                        hyb_1 = hyb__.try_(SITE, lambda: (T, U), True)
+        try:                        hyb_1 = hyb__.try_(SITE, lambda: (T, U), False)
             A                       while hyb_1.again(...):
         except T as e:                  if hyb_1.loads:
             B                               a, = hyb_1.values
         except U:          ==>          with hyb_1:
             C                               try:
-        finally:                                with hyb_1.body:
-            D                                       A
+                                                with hyb_1.body:
+                                                    A
                                             except hyb__.catching(T) as e:
                                                 B
                                             except hyb__.catching(U):
                                                 C
+                                    if hyb_1.loads:
+                                        a, = hyb_1.values
+
+    A ``finally`` gets a ``try`` of its own, for what the clauses raise goes through it, too::
+
+        try:                        try:
+            A                           try:
+        except T:                           A
+            B              ==>          except T:
+        finally:                            B
+            D                       finally:
+                                        D
+
+    Its session ends with it::
+
                                             finally:
                                                 if hyb_1.goes_on():
                                                     with hyb_1.last:
                                                         D
-                                    if hyb_1.loads:
-                                        a, = hyb_1.values
 
     One in a class body runs once::
 
-        try:                        hyb_1 = hyb__.handled(SITE, lambda: (T, U))
+        try:                        hyb_1 = hyb__.handled(SITE, lambda: None)
             A                       try:
-        except T as e:                  with hyb_1:
-            B                               A
-        except U:          ==>      except hyb__.catching(T) as e:
-            C                           B
-        finally:                    except hyb__.catching(U):
-            D                           C
+        finally:                        with hyb_1:
+            D              ==>              A
                                     finally:
                                         with hyb_1.last:
                                             D
@@ -77,11 +86,14 @@ class TryConverter(Converter):
     swallows whatever is raised, by a clause as well; before it comes ``hyb__.refuse_again()``.
     """
 
-    nodes = (ast.Try, *((ast.TryStar,) if hasattr(ast, "TryStar") else ()))
+    nodes = TRIES
+
+    def function(self, node: ast.FunctionDef) -> None:
+        _part_ends(node.body)
 
     def convert(self, node: ast.Try) -> list[ast.stmt]:
         rewriter = self.rewriter
-        if rewriter.stays(node, _BLOCKS + 3) or any(map(leaves, blocks_of(node))):
+        if rewriter.stays(node, _BLOCKS + blocks_in(node)) or any(map(leaves, blocks_of(node))):
             return self._native(node)
         types = self._types(node)
         site, names = rewriter.statement_site("try", node)
@@ -119,9 +131,6 @@ class TryConverter(Converter):
     def _native(self, node: ast.Try) -> list[ast.stmt]:
         rewriter = self.rewriter
         node.finalbody, jumps = _guarded(node.finalbody)
-        if jumps and node.handlers:
-            inner = type(node)(node.body, node.handlers, node.orelse, [])
-            node.body, node.handlers, node.orelse = [located(inner, node)], [], []
         caught = constant(node, None) if jumps else self._types(node)
         rewriter.children(node)
         site = rewriter.site("try", node)
@@ -145,6 +154,16 @@ class TryConverter(Converter):
             return constant(node, None)
         every = located(ast.Tuple([copied(t) for t in found], ast.Load()), node)
         return deferred(self.rewriter, node, every)
+
+
+def _part_ends(body: list[ast.stmt]) -> None:
+    """Put the clauses of each ``try`` in ``body`` that has a ``finally`` into one without."""
+    for node in body:
+        for block in [node.body] if isinstance(node, ast.ClassDef) else blocks_of(node):
+            _part_ends(block)
+        if isinstance(node, TRIES) and node.handlers and node.finalbody:
+            clauses = type(node)(node.body, node.handlers, node.orelse, [])
+            node.body, node.handlers, node.orelse = [located(clauses, node)], [], []
 
 
 def _guarded(body: list[ast.stmt], looping: bool = False) -> tuple[list[ast.stmt], bool]:
