@@ -155,8 +155,8 @@ class StagedLoop(Staged):
 
     def carry_errors(self, names: Mapping[str, Any]) -> dict[str, Any]:
         """``names`` at the end of the body, with what is kept of the errors pending there."""
-        found, site = dict(names), self.author_site
-        region = self.path.region
+        own: dict[str, Any] = {}
+        site, region = self.author_site, self.path.region
         self.errors = list(region.errors)
         self.held = [error.values(region) for error in self.errors]
         flags = []
@@ -164,14 +164,14 @@ class StagedLoop(Staged):
             flags.append(f"{PREFIX}raised{at}")
             values = {f"{PREFIX}error{at}": tuple(self.held[at])}
             values |= {f"{PREFIX}{n}{at}": v for n, v in error.inner_names(region).items()}
-            self.before |= {flags[-1]: False, **dict.fromkeys(values, UNBOUND)}
-            found |= {flags[-1]: error.flag, **values}
-        own = tuple([name for name in found if name not in names])
+            before = {flags[-1]: False, **dict.fromkeys(values, UNBOUND)}
+            self.before = {**self.before, **before}
+            own |= {flags[-1]: error.flag, **values}
         self.site = replace(
             site, names=(*site.names, *own), after=site.after.union(own),
             stops=(*site.stops, *flags),
         )  # fmt: skip
-        return found
+        return {**names, **own}
 
     def _let_go(self, region: Region) -> None:
         """The node is made: the errors of its iterations are pending behind it."""

@@ -28,6 +28,7 @@ from hybrid.trace.places.frames import BOUNDARIES, Roots
 from hybrid.trace.regions.branch import Path, join
 from hybrid.trace.regions.checks import check, fail, flag_of, place_of
 from hybrid.trace.regions.handlers import stop_for
+from hybrid.trace.regions.merge import constant
 from hybrid.trace.regions.pending_errors import PendingError
 from hybrid.trace.regions.region import Region, truth
 from hybrid.trace.regions.tracer import Tracer
@@ -80,7 +81,8 @@ def go_on() -> None:
 
 def raised(errors: list[PendingError]) -> Any:
     """Whether one of ``errors`` was raised, as a scalar of the current tracer."""
-    return functools.reduce(ops.logical_or, [truth(error.flag) for error in errors])
+    flags = [constant(current(), True) if e.flag is True else truth(e.flag) for e in errors]
+    return functools.reduce(ops.logical_or, flags)
 
 
 def leave_by(error: BaseException, path: Path) -> None:

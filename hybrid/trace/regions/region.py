@@ -37,6 +37,7 @@ class Region(Tracer):
         super().__init__(
             Builder(name),
             parent=parent,
+            inner=parent.inner,
             notes=parent.notes,
             texts=parent.texts,
             indefinite_values=parent.indefinite_values,
@@ -57,6 +58,7 @@ class Region(Tracer):
             checked=parent.checked,
             many=parent.many,
         )
+        self.inner.append(self.owned)
         # Whether iterations find what earlier ones have made: it may have a history, then.
         self.repeats = name == "body" or parent.repeats
         self.cuts: bool = parent.cuts  # whether no_grad is to be seen all over

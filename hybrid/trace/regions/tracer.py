@@ -70,7 +70,7 @@ from hybrid.trace.places.code_owner import MISSING, Place, place_of
 from hybrid.trace.places.journal import Journal, LoggedPlace
 from hybrid.trace.places.place import ANY, CONTENT, Key, key_of, refuse_diverged, write_place
 from hybrid.trace.places.stand_ins import StandIns
-from hybrid.trace.regions.checks import check_writable
+from hybrid.trace.regions.checks import check_writable, refuse_inner
 from hybrid.trace.regions.handlers import Handler, refuse_caught
 from hybrid.trace.regions.pending_errors import PendingError
 from hybrid.trace.regions.requires_grad import Turning, refusal
@@ -104,6 +104,7 @@ class Tracer(ValueSizes):
     builder: Builder
     attribute_sources: dict[int, Address] = field(default_factory=dict)
     owned: set[Value] = field(default_factory=set)
+    inner: list[set[Value]] = field(default_factory=list)  # those of all regions of the capture
     recorded: set[Value] = field(default_factory=set)  # those that gradients flow through
     pending: dict[Value, tuple[Tensor, int]] = field(default_factory=dict)
     rows: dict[Value, tuple[Tensor, int]] = field(default_factory=dict)  # those, taken or not
@@ -588,6 +589,7 @@ class Tracer(ValueSizes):
         entry = self.cells.get(id(tensor))
         if entry is None:
             if type(tensor.content) is Value:
+                refuse_inner(tensor, self.inner)
                 refuse_leaked(tensor)
                 raise CaptureError(
                     f"a value ({tensor.type}) of another capture was used",
