@@ -39,6 +39,8 @@ class Marked:
 
 BEGIN_OF_MANAGER = _GeneratorContextManager.__enter__.__code__
 END_OF_MANAGER = _GeneratorContextManager.__exit__.__code__
+# A RecursionError, too: a capture calls more deeply than the author's code.
+_OF_CAPTURE = (*OF_CAPTURE, Unfollowed, EndOfPath, RecursionError)
 _GROUPS = (builtins.BaseExceptionGroup,) if sys.version_info >= (3, 11) else ()
 
 
@@ -200,9 +202,7 @@ def _each(types: Any) -> tuple[Any, ...]:
 
 def is_refusal(error: BaseException | None) -> bool:
     """Whether ``error`` ends the capture, so that no handler of the author's may catch it."""
-    return tracing() and (
-        isinstance(error, (*OF_CAPTURE, Unfollowed, EndOfPath)) or is_interrupt(error)
-    )
+    return tracing() and (isinstance(error, _OF_CAPTURE) or is_interrupt(error))
 
 
 def catching(types: Any = BaseException) -> Any:

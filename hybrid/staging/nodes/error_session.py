@@ -18,6 +18,7 @@ from hybrid.convert.conversion import is_converted_code
 from hybrid.convert.runtime import Site, hyb__
 from hybrid.core.dataclass import replace
 from hybrid.core.package import FOLDER
+from hybrid.errors import CaptureError, EagerOnlyError
 from hybrid.ir.interpreter import stack
 from hybrid.staging.constructs.try_ import BEGIN_OF_MANAGER, END_OF_MANAGER
 from hybrid.staging.nodes.node_session import Staged
@@ -33,6 +34,8 @@ from hybrid.trace.values.optional import UNBOUND
 
 Names = Mapping[str, Any] | None  # what variables hold; None where nothing goes on
 Passes = Generator[None, Names, Names]  # each pass is asked for, and answered by its names
+
+MOST_TAKEN = 256  # errors in a capture; their number may double with each call around a call
 
 # Folders whose functions do nothing of their own around a call of the author's.
 _CLEAN = tuple(
@@ -201,6 +204,13 @@ class ErrorSession(Staged):
 
     def _one_taken(self, tracer: Any, pending: PendingError) -> Passes:
         if pending.stop is self:
+            if next(tracer.taken_errors) >= MOST_TAKEN:
+                raise EagerOnlyError(
+                    f"more than {MOST_TAKEN} errors are to be followed to what takes them",
+                    at=self.at,
+                    why="What a clause, a finally or an __exit__ raises where it takes an error "
+                    "is one more, and a graph holds a way for each.",
+                )
             return (yield from self.handled(tracer, pending))
         tracer.errors.append(replace(pending, flag=True))
         tracer.path.raised = True
@@ -209,6 +219,13 @@ class ErrorSession(Staged):
     def handled(self, tracer: Tracer, pending: PendingError) -> Passes:
         """The names after the statement has met the error ``pending``, in ``tracer``."""
         raise NotImplementedError
+
+    def endless(self) -> CaptureError:
+        return EagerOnlyError(
+            f"what happens in this {self.site.kind} calls too deeply to be captured",
+            at=self.at,
+            why="A capture takes some calls of Python for each of the author's.",
+        )
 
     def left_by(self, error: BaseException) -> bool:
         """An exception ends the pass: whether there are others, which go on."""

@@ -71,6 +71,8 @@ class StagedTry(ErrorSession):
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
         if self.path is not None:
             return super().__exit__(kind, error, trace)
+        if isinstance(error, RecursionError):
+            raise self.endless() from None
         if error is None or (is_refusal(error) and type(error) is not EndOfPath):
             return False
         return self.left_by(error)

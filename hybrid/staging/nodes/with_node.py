@@ -85,6 +85,12 @@ class StagedWith(ErrorSession):
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> Any:
         self.mark.__exit__()
+        suppressed = self._end(kind, error, trace)
+        if isinstance(error, RecursionError):
+            raise self.endless() from None
+        return suppressed
+
+    def _end(self, kind: Any, error: BaseException | None, trace: Any) -> Any:
         if isinstance(self.authors, GENERATOR):
             return self._resume(kind, error, trace)
         if type(error) is not EndOfPath and (self.tracer.rest is None or is_refusal(error)):

@@ -20,7 +20,7 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import Location, author_location
+from hybrid.errors import EagerOnlyError, Location, author_location
 from hybrid.ir.interpreter import current, set_stack, stack
 from hybrid.number import Number
 from hybrid.trace.places.code_owner import of_package
@@ -34,6 +34,7 @@ from hybrid.trace.regions.region import Region, truth
 from hybrid.trace.regions.tracer import Tracer
 
 CLEAR, RAISED = "where nothing is raised", "where something is"
+DEEPEST = 128  # regions in one another; Python lets functions nest not much deeper
 
 
 class Continuation:
@@ -41,6 +42,12 @@ class Continuation:
 
     def __init__(self, tracer: Tracer) -> None:
         self.tracer, self.at = tracer, author_location()
+        if len(stack()) > DEEPEST:
+            raise EagerOnlyError(
+                f"more than {DEEPEST} errors may be raised one after the other in this block",
+                at=self.at,
+                why="What follows each is a branch in that which follows the one before.",
+            )
         self.errors, tracer.errors = tracer.errors, []
         self.clear = ops.logical_not(raised(self.errors))
         region = Region(tracer, "then", _roots(tracer))

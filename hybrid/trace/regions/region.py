@@ -42,6 +42,7 @@ class Region(Tracer):
             texts=parent.texts,
             indefinite_values=parent.indefinite_values,
             handlers=parent.handlers,
+            taken_errors=parent.taken_errors,
             stand_ins=parent.stand_ins,
             convert=parent.convert,
             general=parent.general,

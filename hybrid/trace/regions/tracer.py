@@ -7,6 +7,7 @@ tensors (``.grad``, a module's state) are *places*, and treated alike.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -120,6 +121,7 @@ class Tracer(ValueSizes):
     parent: Tracer | None = None  # of a region: the tracer of its surroundings
     handlers: list[Handler] = field(default_factory=list)  # whose bodies are being traced
     errors: list[PendingError] = field(default_factory=list)  # that are pending here
+    taken_errors: Iterator[int] = field(default_factory=itertools.count)  # in the whole capture
     rest: Any = None  # the Continuation in which its code goes on, where nothing is pending
     path: Any = None  # of a region: the Path that it is traced for
     known: Collection[int] = ()  # ids of what was there before the capture, as far as it is read
