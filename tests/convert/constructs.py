@@ -236,6 +236,25 @@ def break_in_finally_of_a_class(n):
     return Inner.i
 
 
+@case(1, 2, 3)
+def clauses_in_a_class(n):
+    class Inner:
+        try:
+            if n > 1:
+                raise KeyError(n) if n == 2 else ValueError(n)
+            m = 1
+        except KeyError as error:
+            m = error.args[0] * 2
+        except ValueError:
+            m = 4
+        else:
+            m = m + 6
+        finally:
+            k = n
+
+    return Inner.m, Inner.k
+
+
 @case(1, 2)
 def with_in_a_class(n):
     class Inner:

@@ -6,7 +6,7 @@ import ast
 
 from hybrid.convert.constructs.defer import deferred
 from hybrid.convert.constructs.statement import LOAD
-from hybrid.convert.converter import Converter, call, constant, fill, located, name
+from hybrid.convert.converter import Converter, call, constant, fill, located
 from hybrid.convert.trees import LOOPS, TRIES, blocks_in, blocks_of, copied, leaves
 
 _NAMES = (ast.Name, ast.Attribute, ast.Tuple, ast.expr_context)
@@ -27,7 +27,13 @@ _SESSION = """
             TRY
     LOAD
 """
-_BLOCKS = 3  # that this puts around a try, and in it
+_BLOCKS = 2  # that this puts around a try
+_TAKEN = """
+    SESSION.enter()
+    BODY
+    SESSION.leave()
+"""
+_CLAUSE = "SESSION.clause()"
 _END = """
     if SESSION.goes_on():
         with SESSION.last:
@@ -46,11 +52,12 @@ class TryConverter(Converter):
             B                               a, = hyb_1.values
         except U:          ==>          with hyb_1:
             C                               try:
-                                                with hyb_1.body:
-                                                    A
-                                            except hyb__.catching(T) as e:
+                                                hyb_1.enter()
+                                                A
+                                                hyb_1.leave()
+                                            except hyb_1.clause()(T) as e:
                                                 B
-                                            except hyb__.catching(U):
+                                            except hyb_1.clause()(U):
                                                 C
                                     if hyb_1.loads:
                                         a, = hyb_1.values
@@ -93,40 +100,37 @@ class TryConverter(Converter):
 
     def convert(self, node: ast.Try) -> list[ast.stmt]:
         rewriter = self.rewriter
-        if rewriter.stays(node, _BLOCKS + blocks_in(node)) or any(map(leaves, blocks_of(node))):
+        cost = _BLOCKS + blocks_in(node) + bool(node.finalbody)  # its end is in a block of its own
+        if rewriter.stays(node, cost) or any(map(leaves, blocks_of(node))):
             return self._native(node)
         types = self._types(node)
         site, names = rewriter.statement_site("try", node)
         session = rewriter.fresh()
         view = rewriter.view(node, session)
-        ends = bool(node.finalbody)
+        end, node.finalbody = node.finalbody, []
         with rewriter.blocks(_BLOCKS):
             rewriter.children(node)
-        node.body = fill(_BODY, node, MARK=self._part(node, session, "body"), BODY=node.body)
-        if ends:
-            at = node.finalbody[0]
-            node.finalbody = fill(_END, at, SESSION=session, BODY=node.finalbody)
-        self._guard(node)
+        with rewriter.blocks(cost):
+            end = rewriter.block(end)
+        node.body = fill(_TAKEN, node, SESSION=session, BODY=node.body)
+        if end:
+            node.finalbody = fill(_END, end[0], SESSION=session, BODY=end)
+        for handler in node.handlers:
+            at = handler.type or handler
+            caught = [] if handler.type is None else [handler.type]
+            [clause] = fill(_CLAUSE, at, SESSION=session)
+            handler.type = located(ast.Call(clause.value, caught, []), at)
         return fill(
             _SESSION,
             node,
             SESSION=session,
             SITE=site,
             TYPES=types,
-            ENDS=constant(node, ends),
+            ENDS=constant(node, bool(end)),
             VIEW=view,
             LOAD=fill(LOAD, node, SESSION=session, NAMES=names) if names else [],
             TRY=[node],
         )
-
-    def _part(self, node: ast.Try, session: str, part: str) -> ast.expr:
-        return located(ast.Attribute(name(node, session), part, ast.Load()), node)
-
-    def _guard(self, node: ast.Try) -> None:
-        """Let no clause catch a refusal."""
-        for handler in node.handlers:
-            types = [] if handler.type is None else [handler.type]
-            handler.type = call(handler.type or handler, "catching", *types)
 
     def _native(self, node: ast.Try) -> list[ast.stmt]:
         rewriter = self.rewriter
@@ -143,7 +147,9 @@ class TryConverter(Converter):
         node.body = fill(_BODY, node, MARK=mark, BODY=node.body)
         if node.finalbody and not jumps and not rewriter.in_class:
             node.finalbody = fill(_LAST, node.finalbody[0], MARK=mark, BODY=node.finalbody)
-        self._guard(node)
+        for handler in node.handlers:  # none catches a refusal
+            types = [] if handler.type is None else [handler.type]
+            handler.type = call(handler.type or handler, "catching", *types)
         return made
 
     def _types(self, node: ast.Try) -> ast.expr:

@@ -36,6 +36,11 @@ class Marked:
     def __exit__(self, *_error: Any) -> None:
         self.handlers.remove(self.handler)
 
+    def remove(self) -> None:
+        """Leave the context, if it has been entered and is not left yet."""
+        if self.handler in self.handlers:
+            self.handlers.remove(self.handler)
+
 
 BEGIN_OF_MANAGER = _GeneratorContextManager.__enter__.__code__
 END_OF_MANAGER = _GeneratorContextManager.__exit__.__code__
@@ -106,8 +111,7 @@ class PlainTry:
     """The session of a ``try`` while nothing is captured."""
 
     loads, values = False, ()
-    body: Any = nullcontext()
-    last: Any = body
+    last: Any = nullcontext()
     wants = False
 
     def __init__(self) -> None:
@@ -117,14 +121,27 @@ class PlainTry:
         self.passes += 1
         return self.passes == 1
 
+    def enter(self) -> None:
+        """The body begins."""
+
+    def leave(self) -> None:
+        """The body is over, in whatever way."""
+
+    def clause(self) -> Callable[..., Any]:
+        """What gives the classes that a clause catches, of those that the author has written."""
+        self.leave()
+        return catching
+
     def goes_on(self) -> bool:
+        """Whether a run gets to the ``finally`` from here."""
+        self.leave()
         return True
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *_error: Any) -> None:
-        pass
+        self.leave()
 
 
 class _SingleTry(PlainTry):
@@ -132,7 +149,13 @@ class _SingleTry(PlainTry):
 
     def __init__(self, mark: Marked) -> None:
         super().__init__()
-        self.body, self.last = mark, mark.last
+        self.mark, self.last = mark, mark.last
+
+    def enter(self) -> None:
+        self.mark.__enter__()
+
+    def leave(self) -> None:
+        self.mark.remove()
 
 
 def try_(site: Site, types: Callable[[], Any] | None, ends: bool) -> Any:

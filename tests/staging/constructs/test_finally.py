@@ -156,6 +156,48 @@ def ends_within_ends(x):
     return x
 
 
+@table.runs(*NUMBERS, covered=False)
+def three_in_each_other(x):
+    try:
+        try:
+            try:
+                x = root(x + 1)
+            except ValueError:
+                x = root(x + 2)
+            finally:
+                x = x + 1
+        except ValueError:
+            x = root(x + 3)
+        finally:
+            print("second")
+    except ValueError as e:
+        x = e.args[1] * 5
+    finally:
+        print("third")
+    return x
+
+
+@table.runs(*NUMBERS, covered=False)
+def in_the_clause_of_another(x):
+    try:
+        x = root(x)
+    except ValueError:
+        try:
+            x = root(x + 2)
+        except ValueError:
+            try:
+                x = root(x + 3)
+            finally:
+                x = x - 1
+        else:
+            x = root(x - 0.1)
+        finally:
+            x = x * 2
+    finally:
+        print("end")
+    return x
+
+
 @table.each()
 def test_same(program: Program) -> None:
     program.check()
