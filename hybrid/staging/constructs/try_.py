@@ -14,7 +14,13 @@ from typing import Any
 
 from hybrid.convert.runtime import Site, hyb__
 from hybrid.core.exceptions import is_interrupt
-from hybrid.errors import OF_CAPTURE, CaptureError, Location
+from hybrid.errors import (
+    OF_CAPTURE,
+    CaptureError,
+    EagerOnlyError,
+    Location,
+    author_location,
+)
 from hybrid.ir.interpreter import current
 from hybrid.staging.sessions.views import tracing
 from hybrid.trace.regions.handlers import Handler, Raised
@@ -230,7 +236,19 @@ def is_refusal(error: BaseException | None) -> bool:
 
 def catching(types: Any = BaseException) -> Any:
     """The classes that a clause for ``types`` catches: none if the capture is being refused."""
-    return () if is_refusal(sys.exc_info()[1]) else types
+    error = sys.exc_info()[1]
+    if tracing() and isinstance(error, RecursionError):
+        raise too_deep("try") from None
+    return () if is_refusal(error) else types
+
+
+def too_deep(kind: str, at: Location | None = None) -> CaptureError:
+    """What takes the place of a RecursionError, which eager code might not raise."""
+    return EagerOnlyError(
+        f"what happens in this {kind} calls too deeply to be captured",
+        at=at or author_location(),
+        why="A capture takes some calls of Python for each of the author's.",
+    )
 
 
 def refusal() -> BaseException | None:

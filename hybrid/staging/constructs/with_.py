@@ -15,7 +15,7 @@ from hybrid.convert.conversion import is_converted_code, written
 from hybrid.convert.runtime import Site, hyb__
 from hybrid.convert.scope import walk_scope
 from hybrid.convert.source import NoSource
-from hybrid.staging.constructs.try_ import Last, Marked, is_iterated, is_refusal
+from hybrid.staging.constructs.try_ import Last, Marked, is_iterated, is_refusal, too_deep
 from hybrid.staging.sessions.views import tracing
 from hybrid.trace.places.code_owner import is_library, of_package
 from hybrid.trace.regions.handlers import Handler, Raised
@@ -39,6 +39,8 @@ class Managed:
         self.mark.__exit__()
         with self.last:
             suppressed = self.leave(self.manager, kind, error, trace)
+        if isinstance(error, RecursionError) and tracing():
+            raise too_deep("with", self.mark.handler.at) from None
         return suppressed and not is_refusal(error)
 
 

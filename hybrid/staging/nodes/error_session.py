@@ -20,7 +20,7 @@ from hybrid.core.dataclass import replace
 from hybrid.core.package import FOLDER
 from hybrid.errors import CaptureError, EagerOnlyError
 from hybrid.ir.interpreter import stack
-from hybrid.staging.constructs.try_ import BEGIN_OF_MANAGER, END_OF_MANAGER
+from hybrid.staging.constructs.try_ import BEGIN_OF_MANAGER, END_OF_MANAGER, too_deep
 from hybrid.staging.nodes.node_session import Staged
 from hybrid.trace.places.code_owner import of_package
 from hybrid.trace.places.frames import Roots, roots_of
@@ -221,11 +221,7 @@ class ErrorSession(Staged):
         raise NotImplementedError
 
     def endless(self) -> CaptureError:
-        return EagerOnlyError(
-            f"what happens in this {self.site.kind} calls too deeply to be captured",
-            at=self.at,
-            why="A capture takes some calls of Python for each of the author's.",
-        )
+        return too_deep(self.site.kind, self.at)
 
     def left_by(self, error: BaseException) -> bool:
         """An exception ends the pass: whether there are others, which go on."""

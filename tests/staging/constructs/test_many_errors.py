@@ -76,6 +76,25 @@ def endless_in_a_with(x: Any) -> Any:
     return y
 
 
+def endless_in_classes(x: Any) -> Any:
+    class Inner:
+        try:
+            y = deeper(x, 0)
+        except Exception:
+            y = x * 2
+
+    return Inner.y
+
+
+def endless_in_a_with_of_a_class(x: Any) -> Any:
+    class Inner:
+        y = x
+        with Quiet():
+            y = deeper(x, 0)
+
+    return Inner.y
+
+
 def warning_of(function: Any) -> str:
     """What is said at the first call; all calls give what eager code gives."""
     f = hy.hybridize(function)
@@ -111,11 +130,15 @@ def test_errors_after_errors(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize(
-    ("function", "kind", "text"),
-    [(endless_in_a_try, "try", "try:"), (endless_in_a_with, "with", "with Quiet():")],
+    ("function", "kind", "offset", "text"),
+    [
+        (endless_in_a_try, "try", 3, "except Exception:"),
+        (endless_in_a_with, "with", 2, "with Quiet():"),
+        (endless_in_classes, "try", 4, "except Exception:"),
+        (endless_in_a_with_of_a_class, "with", 3, "with Quiet():"),
+    ],
 )
-def test_a_recursion_that_python_ends(function: Any, kind: str, text: str) -> None:
-    offset = 1 if kind == "try" else 2
+def test_a_recursion_that_python_ends(function: Any, kind: str, offset: int, text: str) -> None:
     assert warning_of(function) == (
         f"{function.__name__} runs eagerly: what happens in this {kind} calls too deeply to be "
         f"captured " + line_of(function, offset, text)
