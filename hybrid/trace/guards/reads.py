@@ -12,6 +12,7 @@ spelled out there for ``getattr``, count as read; so do methods.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import functools
 import sys
 import types
@@ -295,8 +296,15 @@ class Reads:
             self.visit(wrapped)
         if is_library(function.__code__):
             for cell in function.__closure__ or ():  # a decorator of the library's round user code
-                if isinstance(content_of(cell), (types.FunctionType, types.MethodType)):
-                    self.visit(content_of(cell))
+                content = content_of(cell)
+                if isinstance(content, (types.FunctionType, types.MethodType)):
+                    self.visit(content)
+                elif isinstance(content, contextlib._GeneratorContextManager):
+                    self.visit(content.func)
+                    for argument in (*content.args, *content.kwds.values()):
+                        self.visit(argument)
+                elif isinstance(content, contextlib.ContextDecorator):
+                    self.visit(content)
             return
         # Layers and optimizers of this package keep no settings in globals and defaults: no guards.
         guarded = not of_package(function.__code__)
