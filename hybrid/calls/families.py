@@ -12,13 +12,11 @@ from typing import Any
 from hybrid.calls.executable import Planned
 from hybrid.core.dataclass import dataclass
 from hybrid.core.exceptions import is_interrupt
-from hybrid.trace.capture.captured_graph import Capture
+from hybrid.trace.capture.captured_graph import Capture, Item
 from hybrid.trace.places.address import Address
 from hybrid.trace.places.signature import is_number, key_of, key_of_kind
 
 _MOST = 64  # more numbers than that are data, which belong in a tensor
-
-Item = int | Address  # the position of an argument leaf, or a place outside
 
 
 @dataclass(frozen=True, slots=True)

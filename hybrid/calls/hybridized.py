@@ -126,7 +126,8 @@ class Hybridized(StagedCalls):
                     planned.calls += 1
                     return planned.run(args)
                 with STATE:
-                    if planned.serves(args):
+                    planned = planned.serving(args)
+                    if planned is not None:
                         self._clock = planned.last_used = self._clock + 1
                         planned.calls += 1
                         return planned.run(args)
@@ -226,7 +227,8 @@ class Hybridized(StagedCalls):
         if found is None:
             return None
         capture, values = found
-        return self._kept(capture.at(values, leaves, key), leaves)
+        bound = capture.bound(leaves)
+        return bound or self._kept(capture.at(values, leaves, key), leaves)
 
     def _serving(self, key: Hashable, leaves: Sequence[Any]) -> AtSizes | None:
         """The open capture of a call, and its sizes."""
@@ -240,7 +242,7 @@ class Hybridized(StagedCalls):
         axes = None if planned.opened is None else planned.opened.axes
         planned.description = described(leaves, planned.numbers, axes)
         self._clock = planned.made = planned.last_used = self._clock + 1
-        if not planned.numbers:
+        if not (planned.numbers or planned.moves):
             self._plans.setdefault(planned.key, []).append(planned)
         if planned.opened is not None:
             self._bound_nbytes += planned.nbytes
@@ -313,7 +315,7 @@ class Hybridized(StagedCalls):
                 made, values = found
                 return made.at(values, leaves, call.key), ""
         capture, inputs = family.capture(keys, leaves, trace)
-        sizes.captured()
+        sizes.captured(leaves, capture)
         about = about_numbers(call, inputs, family.refusal(keys, leaves), capture)
         if capture.value_sizes is not None:
             return self._staged_of(capture, leaves, call.key, inputs), about
@@ -381,8 +383,9 @@ class Hybridized(StagedCalls):
         with STATE:
             try:
                 return recaptured(
-                    self.function, leaves, is_configured, once, inputs.places, self._paths
-                )
+                    self.function, leaves, is_configured, once, inputs.places,
+                    [item for item, _ in opened or () if not isinstance(item, int)], self._paths,
+                )  # fmt: skip
             except HybridError as error:
                 if not self._paths.sized or isinstance(error, OF_CAPTURE):
                     raise
@@ -562,13 +565,14 @@ class Hybridized(StagedCalls):
 
     def _size_rows(self, call: Call) -> Iterable[str]:
         """What explain() says of the sizes of calls like this one."""
-        from hybrid.explain.inputs import size_rows
+        from hybrid.explain.inputs import paths_of, size_rows
 
         family = self._open_families.get(open_family_key(call.key, call.leaves))
         if family is None:
             return ()
-        captures = [made.capture for made in family.captures]
-        return size_rows(captures, family.fixing, family.refusal, call.names())
+        captures, names = [made.capture for made in family.captures], call.names()
+        paths = functools.partial(paths_of, function=self.function, leaves=call.leaves, names=names)
+        return size_rows(captures, family.fixing, family.refusal, names, paths)
 
     @property
     def plans(self) -> list[PlanInfo]:
@@ -586,6 +590,7 @@ class Hybridized(StagedCalls):
                 kept_nbytes=0 if planned.precomputed is None else planned.precomputed.nbytes,
                 filed=planned.filed,
                 bindings=tuple([one.binding for one in alike if one.binding]),
+                axes=None if planned.opened is None else planned.opened.axes,
                 plan=planned.plan,
             )
             for alike in self._listed()

@@ -30,6 +30,8 @@ class OpenCapture:
             self._plans = OpenPlans(capture.graph, self.axes.sizes, fixed, fast=fast)
         self._precomputed: dict[Plan, PrecomputedResults] = {}
         self.planned: list[Planned] = []  # the sizes that it is bound to at present
+        self._planned_at: dict[Hashable, Planned] = {}  # the same, by the types of a call
+        self._types = self.axes.reader()
         self._past_calls = 0  # of sizes that it was bound to
         self.why = ""  # it was captured
 
@@ -41,6 +43,10 @@ class OpenCapture:
         except AttributeError:  # a method, or a place that was read, is gone
             return None
 
+    def bound(self, leaves: Sequence[Any]) -> Planned | None:
+        """What runs a call of ``leaves`` that this capture serves, if it is bound to its sizes."""
+        return self._planned_at.get(self._types(leaves))
+
     def at(self, values: Sequence[int], keep: Sequence[Any], key: Hashable) -> Planned:
         """What runs a call of these sizes, which it is bound to now."""
         if self._stages is not None:
@@ -51,6 +57,7 @@ class OpenCapture:
         planned.binding = self.axes.sizes.named(values)
         planned.why, planned.filed = self.why, self.capture.filed
         self.planned.append(planned)
+        self._planned_at[self._types(keep)] = planned
         return planned
 
     def capture_at(self, values: Sequence[int]) -> Capture:
@@ -66,6 +73,7 @@ class OpenCapture:
         """Be bound to the sizes of ``gone`` no more."""
         calls = self.calls
         self.planned = [planned for planned in self.planned if planned not in gone]
+        self._planned_at = {key: p for key, p in self._planned_at.items() if p not in gone}
         self._past_calls += calls - self.calls
 
     def kept(self, plan: Plan, cells: Sequence[int]) -> PrecomputedResults:

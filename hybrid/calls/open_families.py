@@ -1,13 +1,14 @@
 """Families of calls that differ in sizes alone, and share a capture with open axes.
 
 The first call of a family is captured for its sizes.  At the next one, the axes that have changed
-get symbols: that capture serves all calls that meet the conditions under which it was made, each
-size with a plan of its own, which is bound and not captured.
+get symbols, those of arguments and those of tensors that are read from attributes and the like:
+that capture serves all calls that meet the conditions under which it was made, each size with a
+plan of its own, which is bound and not captured.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hybrid.calls.dynamic_axes import Axis, Declared
@@ -17,10 +18,13 @@ from hybrid.core.size_conditions import Condition
 from hybrid.core.sizes import HIGHEST, LOWEST
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError
-from hybrid.trace.capture.captured_graph import Capture, OpenAxes
+from hybrid.ir.record import Leaf
+from hybrid.trace.capture.captured_graph import Capture, Item, OpenAxes, at_call
 from hybrid.trace.capture.first_gradients import adding
+from hybrid.trace.places.address import Address, ArgumentLeaf
 
-Opened = Mapping[Axis, Hashable]  # axes of one number, or of one Dim, have one symbol
+Place = tuple[Item, int]  # an axis of an argument, or of a tensor outside
+Opened = Mapping[Place, Hashable]  # axes of one number, or of one Dim, have one symbol
 AtSizes = tuple[OpenCapture, Sequence[int]]
 _NONE: Mapping[Axis, Declared] = {}
 _REMEMBERED = 16  # calls whose shapes tell which axes change
@@ -33,11 +37,12 @@ class OpenFamily:
     def __init__(self, leaves: Sequence[Any], declared: Mapping[Axis, Declared] = _NONE) -> None:
         self.declared = declared  # axes that are open from the first call on
         self.keep = [leaf for leaf in leaves if not isinstance(leaf, Tensor)]  # ids in the key
-        self.seen: list[tuple[tuple[int, ...], ...]] = []  # shapes of the tensors of each call
+        self.seen: list[dict[Item, tuple[int, ...]]] = []  # shapes of the tensors of each call
+        self.outside: dict[Hashable, Address] = {}  # of tensors that were read, by their keys
         self.captures: list[OpenCapture] = []
-        self.fixed: set[Axis] = set()  # that the function takes for plain numbers
-        self._pinned: dict[Axis, int] = {}  # that it did so at one size, which may be by chance
-        self.fixing: dict[Axis, Condition] = {}  # what fixes these
+        self.fixed: set[Place] = set()  # that the function takes for plain numbers
+        self._pinned: dict[Place, int] = {}  # that it did so at one size, which may be by chance
+        self.fixing: dict[Place, Condition] = {}  # what fixes these
         self.refusal = ""  # why there is no open capture
         self._failure = ""
         self._looked: set[str] = set()  # digests of files that were looked for
@@ -60,9 +65,7 @@ class OpenFamily:
             if opened:
                 found = None if files is None else self.loaded(leaves, fast, files)
                 found = found or self._opening(leaves, opened, trace, fast, files)
-        shapes = tuple([leaf.type.shape for leaf in leaves if isinstance(leaf, Tensor)])
-        if shapes not in self.seen and len(self.seen) < _REMEMBERED:
-            self.seen.append(shapes)
+        self._note(leaves)
         return found
 
     def loaded(self, leaves: Sequence[Any], fast: bool, files: Any) -> AtSizes | None:
@@ -76,25 +79,57 @@ class OpenFamily:
         found = self.loaded(leaves, fast, files)
         return None if found is None else found[0].capture_at(found[1])
 
-    def captured(self) -> None:
+    def captured(self, leaves: Sequence[Any], capture: Capture) -> None:
         """Take note that the call was captured for its sizes alone, and raised nothing."""
         self.refusal, self._failure = self.refusal or self._failure, ""
+        self._look_outside(leaves, capture)
+
+    def _look_outside(self, leaves: Sequence[Any], capture: Capture) -> None:
+        """Take note of the tensors outside that ``capture`` may read."""
+        known = len(self.outside)
+        guards = capture.guards
+        further = [address for _, address in guards.repeated]
+        for address in (*guards.attribute_sources.values(), *further):
+            if not isinstance(address.owner, (Leaf, ArgumentLeaf)):  # gradients
+                self.outside.setdefault(address.key, address)
+        if len(self.outside) > known:
+            self._note(leaves)
+
+    def _note(self, leaves: Sequence[Any]) -> None:
+        """Remember the sizes of a call."""
+        shapes = {item: tensor.type.shape for item, tensor in self._tensors(leaves)}
+        self.seen = [other for other in self.seen if not other.items() <= shapes.items()]
+        if len(self.seen) < _REMEMBERED:
+            self.seen.append(shapes)
+
+    def _tensors(self, leaves: Sequence[Any]) -> Iterator[tuple[Item, Tensor]]:
+        """The tensors of a call whose sizes may vary."""
+        for item in (*range(len(leaves)), *self.outside.values()):
+            tensor = at_call(item, leaves)
+            if isinstance(item, int):
+                varies = isinstance(tensor, Tensor)
+            else:  # a variable outside is a parameter
+                varies = type(tensor) is Tensor and getattr(tensor, "leaf", None) is None
+            if varies:
+                yield item, tensor
 
     def opened(self, leaves: Sequence[Any]) -> Opened:
         """The axes that differ from call to call; those that always agree have one number."""
-        found: dict[Axis, Hashable] = {
+        found: dict[Place, Hashable] = {
             place: entry.dim or (entry.label,)
             for place, entry in self.declared.items()
             if LOWEST <= leaves[place[0]].type.shape[place[1]] <= HIGHEST
         }
-        numbers: dict[tuple[int, ...], int] = {}
-        tensors = [i for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
-        for at, i in enumerate(tensors):
-            for axis, size in enumerate(leaves[i].type.shape):
-                history = (size, *[shapes[at][axis] for shapes in self.seen])
-                varies = len(set(history)) > 1 and LOWEST <= size <= HIGHEST
-                if varies and (i, axis) not in self.fixed and (i, axis) not in found:
-                    found[i, axis] = numbers.setdefault(history, len(numbers))
+        numbers: dict[tuple[int | None, ...], int] = {}
+        for item, tensor in self._tensors(leaves):
+            rank = tensor.type.rank
+            known = [shapes.get(item, ()) for shapes in self.seen]
+            for axis, size in enumerate(tensor.type.shape):
+                before = [shape[axis] if len(shape) == rank else None for shape in known]
+                history = (size, *before)
+                varies = len({*history} - {None}) > 1 and LOWEST <= size <= HIGHEST
+                if varies and (item, axis) not in self.fixed and (item, axis) not in found:
+                    found[item, axis] = numbers.setdefault(history, len(numbers))
         return found
 
     def opening(
@@ -124,6 +159,11 @@ class OpenFamily:
         except Exception as error:
             if is_interrupt(error):
                 raise
+            own = {place: number for place, number in opened.items() if isinstance(place[0], int)}
+            if own and len(own) < len(opened):  # those of arguments may be open all the same
+                found = self._opening(leaves, own, trace, fast, files)
+                self.fixed.update(() if found is None else opened.keys() - own.keys())
+                return found
             if self.declared and isinstance(error, CaptureError):
                 raise
             self._failure = (str(error) or type(error).__name__).splitlines()[0]
@@ -138,7 +178,7 @@ class OpenFamily:
                 opened[place] for place, is_one in zip(axes.places, pinned, strict=True) if is_one
             ]
             for place in [place for place, number in opened.items() if number in numbers]:
-                size = leaves[place[0]].type.shape[place[1]]
+                size = at_call(place[0], leaves).type.shape[place[1]]
                 if self._pinned.setdefault(place, size) != size:
                     self.fixed.add(place)
             for condition in axes.sizes.fixing():
@@ -176,6 +216,7 @@ class OpenFamily:
         if files is not None:
             files.keep_open(made)
         self.captures.append(OpenCapture(made, fast=fast))
+        self._look_outside(leaves, made)
         return self.serving(leaves)
 
     def serving(self, leaves: Sequence[Any]) -> AtSizes | None:

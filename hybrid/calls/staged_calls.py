@@ -88,8 +88,9 @@ class StagedCalls:
         family = self._open_families.get(open_family_key(planned.key, leaves))
         for made in () if family is None or planned.opened is None else list(family.captures):
             values = made.values(leaves)
-            if values is not None and not any(one.known == values for one in made.planned):
-                yield self._kept(made.at(values, leaves, planned.key), leaves)
+            if values is not None:
+                bound = made.bound(leaves)
+                yield bound or self._kept(made.at(values, leaves, planned.key), leaves)
 
     def _captured_again(
         self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any]
