@@ -179,6 +179,10 @@ class PathError(CaptureError):
     site: object = None
 
 
+class CutShortError(CaptureError):
+    """A slice of a fixed length does not fit where a run begins it, and would be cut short."""
+
+
 class LeakedValueError(CaptureError):
     """A traced value was used after its capture had ended."""
 

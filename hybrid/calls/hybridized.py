@@ -28,6 +28,7 @@ from hybrid.errors import (
     ArgumentError,
     ArgumentTypeError,
     CaptureError,
+    CutShortError,
     EagerOnlyError,
     HybridError,
     TracedBoolError,
@@ -121,16 +122,19 @@ class Hybridized(StagedCalls):
             if planned is not None:
                 if planned.is_staged:
                     return self._general(args, kwargs, planned)
-                if not planned.shares:
-                    self._clock = planned.last_used = self._clock + 1
-                    planned.calls += 1
-                    return planned.run(args)
-                with STATE:
-                    planned = planned.serving(args)
-                    if planned is not None:
+                try:
+                    if not planned.shares:
                         self._clock = planned.last_used = self._clock + 1
                         planned.calls += 1
                         return planned.run(args)
+                    with STATE:
+                        planned = planned.serving(args)
+                        if planned is not None:
+                            self._clock = planned.last_used = self._clock + 1
+                            planned.calls += 1
+                            return planned.run(args)
+                except CutShortError as error:
+                    self._take_lengths(error)
         return self._general(args, kwargs)
 
     def _general(
@@ -148,6 +152,9 @@ class Hybridized(StagedCalls):
             if planned is None or planned.shares:
                 return self._locked(args, kwargs, leaves, key)
             return self._run(planned, args, kwargs, leaves)
+        except CutShortError as error:
+            self._take_lengths(error)
+            return self(*args, **kwargs)
         except UncapturedCallError:
             pass
         except EagerOnlyError as error:

@@ -20,10 +20,11 @@ from hybrid.core.timing import phase
 from hybrid.eager.launch import fill
 from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import STATE
-from hybrid.errors import EagerOnlyError
+from hybrid.errors import CutShortError, EagerOnlyError
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.trace.capture.captured_graph import Capture
-from hybrid.trace.capture.recapture import uncollected
+from hybrid.trace.capture.recapture import Paths, uncollected
+from hybrid.trace.guards.constants import lasting_call
 
 
 class StagedCalls:
@@ -35,6 +36,9 @@ class StagedCalls:
     _open_families: dict[Hashable, OpenFamily]
     _quick: tuple[dict[Hashable, Planned], ...]
     _clock: int
+    _paths: Paths
+    _all_plans: Any
+    clear: Any
     _kept: Any
     _trace: Any
     _name: Any
@@ -69,6 +73,19 @@ class StagedCalls:
             at=planned.capture.graph.nodes[-1].location,
             why="Each way through the branches and loops in which sizes differ is a plan.",
         )
+
+    def _take_lengths(self, error: CutShortError) -> None:
+        """Let the lengths of slices at the line of ``error`` be sizes that depend on values.
+
+        The run has written nothing; where it may have called Python code, the error is raised.
+        """
+        with STATE:
+            graphs = [planned.capture.graph for planned in self._all_plans()]
+            calls = any([lasting_call(node) for graph in graphs for node in graph.nodes])
+            if calls or str(error.at) in self._paths.cut:
+                raise error
+            self._paths.cut.add(str(error.at))
+            self.clear()
 
     def _counted(self, planned: Planned) -> Planned:
         """``planned``, which is about to run, and is looked at first from now on."""

@@ -35,6 +35,7 @@ class Paths:
 
     sized: bool = False  # whether there are any
     decided: set[Any] = field(default_factory=set)  # keys of sites, each path captured by itself
+    cut: set[str] = field(default_factory=set)  # lines with slices that a run has cut short
 
 
 class NeedsSizes(Exception):
