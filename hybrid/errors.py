@@ -230,6 +230,22 @@ class BatchedValueError(HybridError, TypeError):
         )
 
 
+class RowSizeError(BatchedValueError):
+    """Inside ``vmap``, elements were selected by a tensor that differs from row to row."""
+
+    def __init__(self, value_type: str, rows: int, *, at: Location | None = None) -> None:
+        HybridError.__init__(
+            self,
+            f"elements were selected by values ({value_type}) that differ from row to row inside "
+            "vmap",
+            at=at,
+            why=f"The function runs once for all {rows} rows, each of which would have a size of "
+            "its own.",
+            fix="keep the shape: hybrid.where(mask, x, 0), with what changes no sum, product or "
+            "maximum in place of 0; or select outside vmap",
+        )
+
+
 _NEEDS = {  # what to write instead, by what was asked
     "an index or size": "put the items into a tensor (hybrid.stack) and index that, or compute "
     "indices and sizes outside the hybridized function",
