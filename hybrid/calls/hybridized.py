@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from hybrid.calls.dynamic_axes import Axis, Declared, Table, declared_axes, require_table
 from hybrid.calls.executable import PlanInfo, Planned
 from hybrid.calls.families import NONE, Family, NumberInputs, Trace, covers, family_key
-from hybrid.calls.open_families import AtSizes, Opened, OpenFamily, open_family_key
+from hybrid.calls.open_families import AtSizes, Opened, OpenFamily, families_of, family_keys
 from hybrid.calls.recapture_reasons import Call, about_numbers, described, why_new
 from hybrid.calls.staged_calls import StagedCalls
 from hybrid.config import is_configured, plan_cache
@@ -241,8 +241,9 @@ class Hybridized(StagedCalls):
         """The open capture of a call, and its sizes."""
         if not self._open_families or not self._opens():
             return None
-        family = self._open_families.get(open_family_key(key, leaves))
-        return None if family is None else family.serving(leaves)
+        with STATE:
+            found = [f.serving(leaves) for f in families_of(self._open_families, key, leaves)]
+        return next(filter(None, found), None)
 
     def _kept(self, planned: Planned, leaves: Sequence[Any]) -> Planned:
         """``planned``, found from now on by calls of its key."""
@@ -314,13 +315,14 @@ class Hybridized(StagedCalls):
         fast = self.options["optimize"] == "fast"
         sizes = self._open_family(call)
         if self._opens():
-            opening = functools.partial(self._trace, call.args, call.kwargs, leaves, NONE)
+            opening = functools.partial(self._trace, call.args, call.kwargs, leaves)
             if files is not None:
                 files.load_open = functools.partial(sizes.loaded_at, leaves, fast, files)
             found = sizes.capture(leaves, opening, fast, files)
             if found is not None:
                 made, values = found
-                return made.at(values, leaves, call.key), ""
+                about = about_numbers(call, made.inputs, sizes.specific, made.capture)
+                return made.at(values, leaves, call.key), about
         capture, inputs = family.capture(keys, leaves, trace)
         sizes.captured(leaves, capture)
         about = about_numbers(call, inputs, family.refusal(keys, leaves), capture)
@@ -330,7 +332,7 @@ class Hybridized(StagedCalls):
 
     def _open_family(self, call: Call) -> OpenFamily:
         """The family of calls that differ in sizes alone; few are kept."""
-        key = open_family_key(call.key, call.leaves)
+        key, *known = family_keys(self._open_families, call.key, call.leaves)
         family = self._open_families.get(key)
         if family is None or self.options["dynamic"]:
             declared = self._declared(call)
@@ -339,7 +341,8 @@ class Hybridized(StagedCalls):
                 self._forget({plan for plan in self._all_plans() if plan.opened is not None})
                 self._open_families.clear()
                 self._bound_nbytes = 0
-            family = self._open_families[key] = OpenFamily(call.leaves, declared)
+            wider = self._open_families[known[0]] if known else None
+            family = self._open_families[key] = OpenFamily(call.leaves, declared, wider)
         return family
 
     def _declared(self, call: Call) -> Mapping[Axis, Declared]:
@@ -574,10 +577,11 @@ class Hybridized(StagedCalls):
         """What explain() says of the sizes of calls like this one."""
         from hybrid.explain.inputs import paths_of, size_rows
 
-        family = self._open_families.get(open_family_key(call.key, call.leaves))
-        if family is None:
+        families, names = families_of(self._open_families, call.key, call.leaves), call.names()
+        if not families:
             return ()
-        captures, names = [made.capture for made in family.captures], call.names()
+        captures = [made.capture for family in families for made in family.captures]
+        family = families[0]
         paths = functools.partial(paths_of, function=self.function, leaves=call.leaves, names=names)
         return size_rows(captures, family.fixing, family.refusal, names, paths)
 

@@ -12,8 +12,8 @@ from contextlib import suppress
 from typing import Any
 
 from hybrid.calls.executable import Planned
-from hybrid.calls.families import NONE, Family, NumberInputs, family_key
-from hybrid.calls.open_families import MOST, OpenFamily, open_family_key
+from hybrid.calls.families import Family, NumberInputs, family_key
+from hybrid.calls.open_families import MOST, OpenFamily, families_of
 from hybrid.calls.open_plans import BoundCaptures
 from hybrid.calls.stages import OtherSizes, StagedCapture, StagedPlanned
 from hybrid.core.timing import phase
@@ -102,8 +102,9 @@ class StagedCalls:
         for other in list(self._plans.get(planned.key, ())):
             if other.is_staged and other.serves(leaves):
                 yield other
-        family = self._open_families.get(open_family_key(planned.key, leaves))
-        for made in () if family is None or planned.opened is None else list(family.captures):
+        families = families_of(self._open_families, planned.key, leaves)
+        captures = [made for family in families for made in family.captures]
+        for made in captures if planned.opened is not None else ():
             values = made.values(leaves)
             if values is not None:
                 bound = made.bound(leaves)
@@ -115,8 +116,8 @@ class StagedCalls:
         """A plan in stages for sizes for which those that there are do not hold."""
         why = "sizes that depend on values meet other conditions"
         if planned.opened is not None:
-            family = self._open_families[open_family_key(planned.key, leaves)]
-            trace = functools.partial(self._trace, args, kwargs, leaves, NONE)
+            family = families_of(self._open_families, planned.key, leaves)[0]
+            trace = functools.partial(self._trace, args, kwargs, leaves)
             found = family.opening(leaves, trace, self.options["optimize"] == "fast")
             if found is not None:
                 found[0].why = why

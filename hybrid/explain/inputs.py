@@ -228,6 +228,7 @@ def size_rows(
         if axes is None:
             continue
         types = [f"{names[i]} {type_}" for i, type_ in sorted(axes.types.items())]
+        types += [f"{names[i]} {size}" for i, size in sorted(axes.numbers.items())]
         if axes.outside:
             known = paths(capture)
         types += [f"{slot_name(place, known)} {type_}" for place, type_ in axes.outside.items()]

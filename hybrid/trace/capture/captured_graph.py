@@ -213,27 +213,32 @@ Item = int | Address  # what may vary: the position of an argument leaf, or a pl
 
 @dataclass(frozen=True, slots=True)
 class OpenAxes:
-    """The axes of tensors that have symbols, and the types of all tensors among the arguments."""
+    """The axes of tensors that have symbols, and the types of all tensors among the arguments.
+
+    Of an int that is such a size the axis is 0.
+    """
 
     sizes: OpenSizes
     places: tuple[tuple[Item, int], ...]  # of each symbol: a tensor, and an axis of it
     types: dict[int, TensorType]  # of the argument leaves that have such axes
     closed: dict[int, TensorType]  # of the others
     outside: dict[Address, TensorType] = field(default_factory=dict)  # of such tensors elsewhere
+    numbers: dict[int, Any] = field(default_factory=dict)  # ints among the leaves, as sizes
 
-    def reader(self) -> Callable[[Sequence[Any]], tuple[TensorType, ...] | None]:
-        """A function of the leaves of a call that gives the types of tensors with such axes.
+    def reader(self) -> Callable[[Sequence[Any]], tuple[Any, ...] | None]:
+        """A function of the leaves of a call that gives the types of its tensors, and such ints.
 
         None where one of them is gone.
         """
         names: dict[str, Any] = {}
-        terms = [f"leaves[{i}].type" for i in self.types]
+        terms = [f"leaves[{i}].type" for i in (*self.types, *self.closed)]
+        terms += [f"leaves[{i}]" for i in self.numbers]
         terms += [
             f"{address.text(functools.partial(bound_name, names))}.type" for address in self.outside
         ]
         types = eval(f"lambda leaves: ({', '.join([*terms, ''])})", names)
 
-        def read(leaves: Sequence[Any]) -> tuple[TensorType, ...] | None:
+        def read(leaves: Sequence[Any]) -> tuple[Any, ...] | None:
             try:
                 return types(leaves)
             except (AttributeError, LookupError, TypeError, ValueError):
@@ -257,6 +262,9 @@ class OpenAxes:
             self.sizes.bound(type_.shape, every) == tensor.type.shape
             for type_, tensor in zip(own, tensors, strict=True)
         )
+        same = same and all(
+            self.sizes.bound(size, every) == leaves[i] for i, size in self.numbers.items()
+        )
         return values if same else None
 
     def fits(self, tensor: Tensor, type_: TensorType, leaves: Sequence[Any]) -> bool:
@@ -267,7 +275,12 @@ class OpenAxes:
         return tensor.type.dtype is type_.dtype and tensor.type.shape == bound
 
     def _sizes(self, leaves: Sequence[Any]) -> tuple[int, ...]:
-        return tuple([at_call(item, leaves).type.shape[axis] for item, axis in self.places])
+        return tuple([shape_of(at_call(item, leaves))[axis] for item, axis in self.places])
+
+
+def shape_of(value: Any) -> tuple[Any, ...]:
+    """The sizes that a tensor has, or that an int is."""
+    return value.type.shape if isinstance(value, Tensor) else (value,)
 
 
 def _is_alike(one: TensorType, other: TensorType) -> bool:

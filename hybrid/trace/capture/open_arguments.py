@@ -12,6 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from hybrid.core.dataclass import replace
+from hybrid.core.open_numbers import open_number
 from hybrid.core.sizes import HIGHEST, LOWEST, OpenSizes, Size
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
@@ -19,7 +20,7 @@ from hybrid.errors import CaptureError
 from hybrid.ir import Graph
 from hybrid.ir.graph import open_numbers
 from hybrid.ir.record import Leaf
-from hybrid.trace.capture.captured_graph import Item, OpenAxes, at_call
+from hybrid.trace.capture.captured_graph import Item, OpenAxes, at_call, shape_of
 from hybrid.trace.capture.number_inputs import InputStandIns
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.places.address import Address
@@ -38,7 +39,7 @@ def open_axes(leaves: Sequence[Any], opened: Mapping[tuple[Item, int], Any]) -> 
     ]
     shapes: dict[Item, list[Any]] = {}
     for (item, axis), number in opened.items():
-        value = tensors[item].type.shape[axis]
+        value = shape_of(tensors[item])[axis]
         if number not in symbols:
             if hasattr(number, "name"):  # a Dim
                 low, high = max(number.low, LOWEST), min(number.high, HIGHEST)
@@ -46,9 +47,12 @@ def open_axes(leaves: Sequence[Any], opened: Mapping[tuple[Item, int], Any]) -> 
             else:
                 symbols[number] = sizes.symbol(names.pop(0), value)
             places.append((item, axis))
-        shapes.setdefault(item, list(tensors[item].type.shape))[axis] = symbols[number]
-    types, outside = dict[int, TensorType](), dict[Address, TensorType]()
+        shapes.setdefault(item, [*shape_of(tensors[item])])[axis] = symbols[number]
+    types, outside, numbers = dict[int, TensorType](), dict[Address, TensorType](), {}
     for item, shape in shapes.items():
+        if isinstance(tensors[item], int):
+            (numbers[item],) = shape
+            continue
         type_ = tensors[item].type.with_shape(tuple(shape))
         if isinstance(item, int):
             types[item] = type_
@@ -57,7 +61,10 @@ def open_axes(leaves: Sequence[Any], opened: Mapping[tuple[Item, int], Any]) -> 
     closed = {
         i: leaf.type for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and i not in types
     }
-    return OpenAxes(sizes, tuple(places), types, closed, outside)
+    return OpenAxes(
+        sizes=sizes, places=tuple(places), types=types, closed=closed, outside=outside,
+        numbers=numbers,
+    )  # fmt: skip
 
 
 def stand_ins(leaves: Sequence[Any], axes: OpenAxes) -> tuple[list[Any], dict[Address, Tensor]]:
@@ -82,7 +89,10 @@ def stand_ins(leaves: Sequence[Any], axes: OpenAxes) -> tuple[list[Any], dict[Ad
         if id(tensor) not in made:
             made[id(tensor)] = _stand_in(tensor, type_, variables)
         outside[address] = made[id(tensor)]
-    return [made[id(leaf)] if i in axes.types else leaf for i, leaf in enumerate(leaves)], outside
+    found = [made[id(leaf)] if i in axes.types else leaf for i, leaf in enumerate(leaves)]
+    for i, size in axes.numbers.items():
+        found[i] = open_number(size)
+    return found, outside
 
 
 def _stand_in(tensor: Tensor, type_: TensorType, variables: dict[int, Leaf]) -> Tensor:
@@ -159,6 +169,7 @@ def needed_axes(axes: OpenAxes, graph: Graph, tracer: Tracer) -> OpenAxes:
     rest = {address: type_ for address, type_ in axes.outside.items() if address.key not in read}
     held = [type_ for address, type_ in axes.outside.items() if address not in rest]
     numbers = [n for type_ in (*axes.types.values(), *held) for n in type_.shape]
+    numbers += axes.numbers.values()
     used = sizes.symbols_of([*numbers, *open_numbers(graph)]) | sizes.asked()
     unused = {a for a, type_ in rest.items() if used.isdisjoint(sizes.symbols_of(type_.shape))}
     if not unused:
