@@ -19,6 +19,7 @@ from tests.calls.test_open_families import captures, conditions, families
 from tests.staging.harness import describe
 
 STEPS = 8
+ROWS = (2, 3, 4, 5, 6)
 
 
 def t(*shape: int, seed: int = 0) -> hy.Tensor:
@@ -304,6 +305,72 @@ def test_a_place_beside_an_argument_of_its_size() -> None:
     assert captures(masked) == 1
     assert masked.plans[1].bindings == ("n = 6", "n = 9", "n = 12")
     assert conditions(masked) == [[]]
+
+
+class Shared:
+    """A class that holds a tensor for its objects, and for classes made of it."""
+
+    k = t(2, 3)
+
+    def scaled(self, x: Any) -> Any:
+        return (self.k * x).sum(axis=0)
+
+    def grown(self, x: Any) -> Any:
+        self.k = hy.concat([self.k, x], axis=0)
+        return self.k.sum(axis=0)
+
+    @classmethod
+    def grown_for_all(cls, x: Any) -> Any:
+        cls.k = hy.concat([cls.k, x], axis=0)
+        return cls.k.sum(axis=0)
+
+
+def test_an_attribute_of_the_class(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Shared, "k", Shared.k)
+    plain, own = Shared(), Shared()
+    scaled = hy.hybridize(own.scaled)
+    for n in ROWS:
+        Shared.k = t(n, 3)
+        assert describe(scaled(t(1, 3))) == describe(plain.scaled(t(1, 3)))
+    assert "k" not in vars(own)
+    assert captures(scaled) == 1
+    grown = hy.hybridize(own.grown)
+    for (x,) in tokens():
+        assert describe(grown(x)) == describe(plain.grown(x))
+        assert Shared.k.shape == (ROWS[-1], 3)
+    assert captures(grown) == 1
+
+
+@pytest.mark.parametrize("derived", [False, True], ids=["own", "inherited"])
+def test_an_attribute_that_a_class_method_sets(
+    derived: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = []
+    for hybridizes in (False, True):
+        monkeypatch.setattr(Shared, "k", t(2, 3))
+        kind = type("Derived", (Shared,), {}) if derived else Shared
+        grown = hy.hybridize(kind.grown_for_all) if hybridizes else kind.grown_for_all
+        values = [describe(grown(x)) for (x,) in tokens()]
+        found.append((values, describe((kind.k, Shared.k))))
+    assert found[0] == found[1]
+    assert captures(grown) == 1
+
+
+class Slotted:
+    __slots__ = ("k",)
+
+
+def test_an_attribute_in_a_slot() -> None:
+    def grown(state: Any, x: Any) -> Any:
+        state.k = hy.concat([state.k, x], axis=0)
+        return state.k.sum(axis=0)
+
+    own, other = Slotted(), Slotted()
+    own.k = other.k = hy.zeros((2, 3))
+    hybridized = hy.hybridize(grown)
+    for (x,) in tokens():
+        assert describe(hybridized(own, x)) == describe(grown(other, x))
+    assert captures(hybridized) == 1
 
 
 @pytest.mark.parametrize("n", [4, 1])

@@ -24,6 +24,7 @@ from hybrid.trace.capture.captured_graph import Item, OpenAxes, at_call, shape_o
 from hybrid.trace.capture.number_inputs import InputStandIns
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.places.address import Address
+from hybrid.trace.places.place import is_own
 from hybrid.trace.regions.tracer import Tracer
 
 _NAMES = "nmklpqrstuvw"
@@ -126,13 +127,23 @@ def put_outside(
     for original, address in guards.attribute_sources.items():
         made = known.get(address.key)
         if made is not None:
-            placed.put(address.stored(), made)
+            placed.put(_held_at(address), made)
             del tracer.attribute_sources[original]
             tracer.attribute_sources[id(made)] = address
             found.add(original)
             for _, further in [other for other in guards.repeated if other[0] == original]:
-                placed.put(further.stored(), made)
+                placed.put(_held_at(further), made)
     return found
+
+
+def _held_at(address: Address) -> Address:
+    """Where what is read at ``address`` is kept: by a container, by an object or by its class."""
+    stored = address.stored()
+    if is_own(stored.owner, stored.name):
+        return stored
+    kind = stored.owner if isinstance(stored.owner, type) else type(stored.owner)
+    holder = next(base for base in kind.__mro__ if stored.name in vars(base))
+    return replace(stored, owner=holder)
 
 
 def require_apart(
