@@ -675,11 +675,11 @@ def hybridize(function: Any = None, /, **options: Any) -> Any:
     ``{"x": {0: hybrid.Dim("batch", 1, 512)}, 1: {1: True}}`` opens axes of arguments, by name or
     position, from the first call on; one that the function fixes raises CaptureError.
 
-    An axis that has other sizes in the second call is opened: one capture serves all sizes, each
-    of which gets a plan of its own, with the bits of eager code.  What Python code asks of a size
-    is a condition of the capture (``n > 16``); loops over it are one node, and arithmetic, floats
-    included, is that of each size.  What takes it for a plain number (``str(n)``, ``[0] * n``, a
-    NumPy function) fixes the axis, and the function is captured for each size again.
+    An axis that has other sizes in the second call, of an argument or of what is read from outside,
+    is opened: one capture serves all sizes, each with a plan of its own that has the bits of eager
+    code.  What Python code asks of a size is a condition of the capture (``n > 16``); loops over it
+    are one node, and arithmetic is that of each size.  What asks for a plain number (``str(n)``,
+    ``[0] * n``, a NumPy function) fixes the axis: the function is captured for each size again.
 
     Sizes may depend on values (``x[mask]``, ``x[:n]`` of a traced n): the function then runs in
     stages, each with plans for the sizes that the one before it has found.
