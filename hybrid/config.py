@@ -29,6 +29,14 @@ def is_configured(owner: Any) -> bool:
     return bool(getattr(type(owner), "advances_epoch", False))
 
 
+def keeps_ledgers() -> bool:
+    """Whether hybridized functions capture only what pays, unless they are told otherwise.
+
+    ``HYBRID_LEDGER=0`` in the environment says no.
+    """
+    return os.environ.get("HYBRID_LEDGER", "") != "0"
+
+
 PLAN_CACHE_BYTES = 256 << 20
 PLAN_BUDGET = 1 << 40  # iterations: hours of the shortest ones
 _budget: list[int] = []  # what cache_plans() has set: none, or one

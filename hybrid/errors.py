@@ -8,6 +8,7 @@ text of each.
 import linecache
 import os
 import sys
+import warnings
 from types import FrameType
 
 import numpy as np
@@ -298,6 +299,15 @@ def author_frame(frame: FrameType | None) -> FrameType | None:
             return frame
         frame = frame.f_back
     return None
+
+
+def warn_author(text: str) -> None:
+    """Warn of ``text`` at the author's line."""
+    frame, level = sys._getframe(), 1
+    author = author_frame(frame)
+    while frame is not author and frame.f_back is not None:
+        frame, level = frame.f_back, level + 1
+    warnings.warn(text, stacklevel=level)
 
 
 def author_location() -> Location | None:

@@ -21,6 +21,7 @@ sys.path[:] = [entry for entry in sys.path if Path(entry or ".").resolve() != RO
 
 # What was measured on this machine must not decide how tests run.
 os.environ["HYBRID_TUNING"] = ""
+os.environ["HYBRID_LEDGER"] = "0"  # but where a test asks for one
 os.environ["HYBRID_PLAN_CACHE_KEY"] = "of the tests"  # none is made in the home of who runs them
 
 # Programs that tests start import the same hybrid, wherever they are started.

@@ -84,6 +84,8 @@ def _attribute(name: str, default: Any, operands: Sequence[TensorType]) -> st.Se
             | st.integers(0, 1)
         ),
         "keepdims": st.booleans,
+        "k": lambda: st.integers(0, 4),
+        "groups": lambda: st.integers(0, 4),
         "data": lambda: st.binary(max_size=16),
         "at": lambda: st.integers(0, 4),
         "start": lambda: _sizes(rank),

@@ -18,7 +18,8 @@ query, key, value = (hy.random.normal(size=(8, 4)) for _ in range(3))
 eager = attend(query, key, value)
 
 # %% hybridize captures it when it is first called with arguments of these types ...
-captured = hy.hybridize(attend)
+# Without a ledger each new key is captured at once; the end of this file is about that.
+captured = hy.hybridize(attend, ledger=False)
 result = captured(query, key, value)
 
 # ... and never changes a result, not by one bit.
@@ -128,3 +129,16 @@ else:
 # %% `hy.where` chooses between values without a branch.
 choose = hy.hybridize(lambda x: hy.where(x.sum() < 0, -x, x), mode="trace")
 assert choose(-x).tolist() == [1, 1, 1]
+
+
+# %% A capture takes milliseconds, and pays if its plan is used again. A ledger keeps account: what
+# does not pay runs eagerly, with the same bits, so nothing is slower than eager code for long.
+@hy.hybridize(ledger=True)
+def labelled(x, label):
+    return x * len(label)
+
+
+for _ in range(50):
+    labelled(x, "always the same")
+assert labelled.ledger.calls == 50 and labelled.ledger.captures == 1
+print(labelled.ledger)

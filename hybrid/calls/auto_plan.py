@@ -20,7 +20,7 @@ class Often:
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
-        self.planned = hybridize(function, mode="trace")
+        self.planned = hybridize(function, mode="trace", ledger=False)
         self.counts = CallCounts()
 
     def __call__(self, *args: Any) -> Any:

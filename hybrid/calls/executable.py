@@ -39,6 +39,8 @@ from hybrid.trace.gradients.region_vjp import kinds_of, tensors_of
 from hybrid.trace.gradients.replay_run import followed
 from hybrid.trace.regions.build import replay
 
+NEVER = 1 << 62
+
 
 def _used_record() -> Record:
     """The record of a value whose history backward() has used up."""
@@ -113,6 +115,8 @@ class Planned:
         self.plan, cells, first = self._plans()
         self.is_staged = False  # whether sizes may turn out to be others than it is made for
         self.calls = self.last_used = self.made = 0
+        self.account: Any = None  # in the ledger of the function
+        self.due = NEVER  # the count of calls at which a call is timed
         self.key = key  # of the call that it was made for
         self.why = ""  # it was made
         self.binding = ""  # the sizes of an open capture

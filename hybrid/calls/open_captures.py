@@ -42,6 +42,8 @@ class OpenCapture:
         self._past_calls = 0  # of sizes that it was bound to
         self.why = ""  # it was captured
         self.inputs = inputs
+        # Whether calls of one key may be of other sizes, or numbers.
+        self.moves = bool(inputs or self.axes.outside)
         free = {*inputs.numbers, *self.axes.numbers}
         # The numbers for which alone it is made.
         self._own = {i: key_of(v) for i, v in enumerate(leaves) if is_number(v) and i not in free}
@@ -59,6 +61,10 @@ class OpenCapture:
     def bound(self, leaves: Sequence[Any]) -> Planned | None:
         """What runs a call of ``leaves`` that this capture serves, if it is bound to its sizes."""
         return self._planned_at.get(self._types(leaves))
+
+    def has_bucket(self, values: Sequence[int]) -> bool:
+        """Whether passes and lowering have been done for ``values``: to bind is all there is."""
+        return self._plans is None or self._plans.bucket(values) is not None
 
     def at(self, values: Sequence[int], keep: Sequence[Any], key: Hashable) -> Planned:
         """What runs a call of these sizes, which it is bound to now."""

@@ -74,13 +74,21 @@ class OpenFamily:
         """
         self._failure = ""  # of a call before, which raised in the end
         found = self.serving(leaves) or self._adding(leaves, fast, files)
-        if found is None and not self.refusal and len(self.captures) < MOST:
+        if found is None and self._may_open:
             opened = self.opened(leaves)
             if opened:
                 found = None if files is None else self.loaded(leaves, fast, files)
                 found = found or self._opening(leaves, opened, trace, fast, files)
         self._note(leaves)
         return found
+
+    @property
+    def _may_open(self) -> bool:
+        return not self.refusal and len(self.captures) < MOST
+
+    def opens(self, leaves: Sequence[Any]) -> bool:
+        """Whether a call that no capture serves gets one that serves other sizes, too."""
+        return self._may_open and bool(self.opened(leaves))
 
     def loaded(self, leaves: Sequence[Any], fast: bool, files: Any) -> AtSizes | None:
         """The capture of a call from ``files``, and its sizes."""

@@ -47,19 +47,21 @@ class OpenPlans:
 
     def at(self, values: Sequence[int]) -> Plans:
         """The plan at ``values`` of the symbols, and what is computed ahead for it."""
-        for bucket in self._buckets:
-            if bucket.sizes.holds(values):
-                break
-        else:
+        bucket = self.bucket(values)
+        if bucket is None:
             if len(self._buckets) == _MOST:
                 graph = SizeBinding(self.sizes, values).graph(self.graph)
                 return optimized_parts(graph, (), fast=self.fast)
-            bucket = self._bucket(values)
+            bucket = self._new_bucket(values)
             self._buckets.append(bucket)
         with phase("bind sizes"):
             return bucket.plan.bound(values), bucket.cells, bucket.early
 
-    def _bucket(self, values: Sequence[int]) -> _Bucket:
+    def bucket(self, values: Sequence[int]) -> _Bucket | None:
+        """The bucket of ``values`` there is."""
+        return next((bucket for bucket in self._buckets if bucket.sizes.holds(values)), None)
+
+    def _new_bucket(self, values: Sequence[int]) -> _Bucket:
         sizes = OpenSizes()
         symbols = [
             sizes.symbol(symbol.name, value, symbol.low, symbol.high)

@@ -1,19 +1,23 @@
-"""Reasons for a new plan, in the author's words.
+"""Reasons for a new plan, or for none, in the author's words.
 
 Most programs call a function for the first time only: what explains other calls is imported then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 from hybrid.calls.executable import Planned
-from hybrid.calls.families import NumberInputs
+from hybrid.calls.families import Family, NumberInputs
 from hybrid.core.dataclass import dataclass
 from hybrid.core.types import TensorType
 from hybrid.trace.capture.captured_graph import Capture, OpenAxes
-from hybrid.trace.places.signature import describe_leaf
+from hybrid.trace.places.signature import describe_leaf, key_of
+
+if TYPE_CHECKING:
+    from hybrid.explain.key_changes import KeyRecord
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +83,45 @@ def described(
             for index, leaf in enumerate(leaves)
         ]
     )
+
+
+# Calls that run eagerly, for captures do not pay --------------------------------------------------
+
+
+def changed(family: Family) -> dict[str, Any]:
+    """What has been read from outside, and is not what the last plan wants, by name."""
+    if not family.plans:
+        return {}
+    guards, found = family.plans[-1].guards, {}
+    for guard in (*guards.always, *guards.by_epoch):
+        with suppress(AttributeError):  # what was read is gone
+            now = guard.read()
+            if not guard.matches(now):
+                found[guard.name] = now
+    return found
+
+
+def known_by(call: Call, family: Family) -> Hashable:
+    """What ``call`` has in common with those that the same plan would serve; keeps nothing."""
+    outside = [(name, key_of(value)) for name, value in changed(family).items()]
+    return hash((call.key, tuple(outside)))
+
+
+def record_of(call: Call, family: Family) -> KeyRecord:
+    """What is to be told of the key of ``call``, if calls go on to need other plans."""
+    from hybrid.explain.key_changes import record_of
+
+    return record_of(call.key, call.leaves, changed(family))
+
+
+def why_unpaid(
+    call: Call, family: Family, plans: Sequence[Planned], records: Sequence[KeyRecord]
+) -> str:
+    """Why captures do not pay: what changed over plans, records and ``call``, and what helps."""
+    from hybrid.explain.key_changes import key_changes, reason_of, records_of
+
+    last = record_of(call, family)
+    names = {name for record in (*records, last) for name in record.outside}
+    told = [*records_of(plans, names), *records, last]
+    changes = key_changes(told, call.function, call.leaves, call.names(), bool(call.kwargs))
+    return reason_of(changes, family.refusal(call.key[1], call.leaves))

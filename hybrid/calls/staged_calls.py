@@ -11,10 +11,13 @@ from collections.abc import Hashable, Iterator, Sequence
 from contextlib import suppress
 from typing import Any
 
+from hybrid.calls.eager_runs import EagerRuns, PlanRequest
 from hybrid.calls.executable import Planned
-from hybrid.calls.families import Family, NumberInputs, family_key
-from hybrid.calls.open_families import MOST, OpenFamily, families_of
+from hybrid.calls.families import NumberInputs
+from hybrid.calls.open_families import MOST, families_of
 from hybrid.calls.open_plans import BoundCaptures
+from hybrid.calls.plan_table import PlanTable
+from hybrid.calls.recapture_reasons import Call
 from hybrid.calls.stages import OtherSizes, StagedCapture, StagedPlanned
 from hybrid.core.timing import phase
 from hybrid.eager.launch import fill
@@ -30,16 +33,13 @@ from hybrid.trace.guards.constants import lasting_call
 class StagedCalls:
     """The half of a hybridized function that runs plans in stages."""
 
+    function: Any
     options: dict[str, Any]
-    _plans: dict[Hashable, list[Planned]]
-    _families: dict[Hashable, Family]
-    _open_families: dict[Hashable, OpenFamily]
-    _quick: tuple[dict[Hashable, Planned], ...]
-    _clock: int
+    _table: PlanTable
+    _runs: EagerRuns
     _paths: Paths
-    _all_plans: Any
+    _made: Any
     clear: Any
-    _kept: Any
     _trace: Any
     _name: Any
 
@@ -47,27 +47,31 @@ class StagedCalls:
         self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any],
         given: tuple[Any, ...],
     ) -> Any:  # fmt: skip
-        """The call by stages; where sizes turn out to be others, by those made for these."""
+        """The call by stages; where sizes turn out to be others, by those made for these.
+
+        Raises UnpaidPlan where there are none, and it is to run eagerly.
+        """
         if ACTIVE and current().queues:
             fill([leaf for leaf in leaves if isinstance(leaf, Tensor)])
-        try:
-            return planned.run(*given)
-        except OtherSizes:
-            for quick in self._quick:
-                for types_ in [types_ for types_, found in quick.items() if found is planned]:
-                    del quick[types_]
+        begin = self._runs.now()
+        call = Call(self.function, args, kwargs, leaves, planned.key)
+        with suppress(OtherSizes):
+            return self._by_stages(planned, call, given)
+        self._table.forget_quick((planned,))
         with STATE:
             tried = [planned]
-            for other in self._alike(planned, leaves):
+            for other in self._alike(planned, call, begin):
                 if other not in tried:
                     tried.append(other)
+                    begin = self._runs.looked(begin)
                     with suppress(OtherSizes):
-                        return self._counted(other).run(*given)
+                        return self._counted(other, call, given)
             if len(tried) < MOST:
-                with uncollected(), phase(f"capture {self._name()}"):
-                    other = self._captured_again(planned, args, kwargs, leaves)
+                request = PlanRequest(call, self._table.family(call), None, None)
+                again = functools.partial(self._captured_again, planned)
+                other = self._runs.paid(request, again, begin)
                 with suppress(OtherSizes):
-                    return self._counted(other).run(*given)
+                    return self._counted(other, call, given)
         raise EagerOnlyError(
             f"sizes depend on values in more than {MOST} ways",
             at=planned.capture.graph.nodes[-1].location,
@@ -80,54 +84,68 @@ class StagedCalls:
         The run has written nothing; where it may have called Python code, the error is raised.
         """
         with STATE:
-            graphs = [planned.capture.graph for planned in self._all_plans()]
+            graphs = [planned.capture.graph for planned in self._table.all()]
             calls = any([lasting_call(node) for graph in graphs for node in graph.nodes])
             if calls or str(error.at) in self._paths.cut:
                 raise error
             self._paths.cut.add(str(error.at))
             self.clear()
 
-    def _counted(self, planned: Planned) -> Planned:
-        """``planned``, which is about to run, and is looked at first from now on."""
-        alike = self._plans.get(planned.key, [])
-        if planned in alike:
-            alike.remove(planned)
-            alike.insert(0, planned)
-        self._clock = planned.last_used = self._clock + 1
+    def _counted(self, planned: Planned, call: Call, given: tuple[Any, ...]) -> Any:
+        """The call by ``planned``, which is looked at first from now on."""
+        self._table.use(planned)
         planned.calls += 1
-        return planned
+        return self._by_stages(planned, call, given)
 
-    def _alike(self, planned: Planned, leaves: Sequence[Any]) -> Iterator[Planned]:
+    def _by_stages(self, planned: Planned, call: Call, given: tuple[Any, ...]) -> Any:
+        """The call by ``planned``; no call of it where sizes turn out to be others."""
+        try:
+            if planned.calls < planned.due:
+                return planned.run(*given)
+            return self._runs.timed(planned, call.args, call.kwargs, given, 0.0)
+        except OtherSizes:
+            planned.calls -= 1
+            raise
+
+    def _alike(self, planned: Planned, call: Call, begin: float) -> Iterator[Planned]:
         """Further plans in stages that serve a call, and the sizes of its arguments."""
-        for other in list(self._plans.get(planned.key, ())):
+        leaves = call.leaves
+        for other in list(self._table.plans.get(planned.key, ())):
             if other.is_staged and other.serves(leaves):
                 yield other
-        families = families_of(self._open_families, planned.key, leaves)
-        captures = [made for family in families for made in family.captures]
-        for made in captures if planned.opened is not None else ():
+        families = families_of(self._table.open_families, planned.key, leaves)
+        captures = [(family, made) for family in families for made in family.captures]
+        for family, made in captures if planned.opened is not None else ():
             values = made.values(leaves)
-            if values is not None:
-                bound = made.bound(leaves)
-                yield bound or self._kept(made.at(values, leaves, planned.key), leaves)
+            if values is None:
+                continue
+            bound = made.bound(leaves)
+            if bound is None:
+                request = PlanRequest(call, self._table.family(call), family, (made, values))
+                bound = self._runs.paid(request, self._made, begin)
+            yield bound
 
-    def _captured_again(
-        self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any]
-    ) -> Planned:
+    def _captured_again(self, planned: Planned, request: PlanRequest) -> Planned:
         """A plan in stages for sizes for which those that there are do not hold."""
+        with uncollected(), phase(f"capture {self._name()}"):
+            return self._captured_at(planned, request.call)
+
+    def _captured_at(self, planned: Planned, call: Call) -> Planned:
+        leaves = call.leaves
         why = "sizes that depend on values meet other conditions"
         if planned.opened is not None:
-            family = families_of(self._open_families, planned.key, leaves)[0]
-            trace = functools.partial(self._trace, args, kwargs, leaves)
+            family = families_of(self._table.open_families, planned.key, leaves)[0]
+            trace = functools.partial(self._trace, call.args, call.kwargs, leaves)
             found = family.opening(leaves, trace, self.options["optimize"] == "fast")
             if found is not None:
                 found[0].why = why
-                return self._kept(found[0].at(found[1], leaves, planned.key), leaves)
+                return self._table.keep(found[0].at(found[1], leaves, planned.key), leaves)
         inputs = NumberInputs(planned.numbers, planned.places)
-        made = self._trace(args, kwargs, leaves, inputs)
+        made = self._trace(call.args, call.kwargs, leaves, inputs)
         found = self._staged_of(made, leaves, planned.key, inputs)
         found.why = why
-        self._families.setdefault(family_key(planned.key, leaves), Family()).plans.append(found)
-        return self._kept(found, leaves)
+        self._table.family(call).plans.append(found)
+        return self._table.keep(found, leaves)
 
     def _staged_of(
         self, capture: Capture, leaves: Sequence[Any], key: Hashable, inputs: NumberInputs

@@ -35,6 +35,8 @@ from hybrid.trace.capture.captured_graph import Capture, Plans
 from hybrid.trace.guards.constants import lasting_call
 
 _MOST = 64  # plans of a stage
+_AT_ONCE = 16  # of them are bound, whatever follows
+_PAYS = 8  # runs of plans there are, that pay for one more
 
 
 class OtherSizes(Exception):
@@ -108,6 +110,12 @@ class _Stage:
         self._met: dict[tuple[int, ...], None] = {}
         # One op at a time, branches and loops would be planned for each size anew.
         self._planned = any([node.regions for node in graph.nodes]) or not self._used
+        self._bound, self._served = 0, 0  # plans, and runs by them
+
+    @property
+    def _pays(self) -> bool:
+        """Whether one more plan pays: not where there are ever more sizes, each seen seldom."""
+        return self._bound < _AT_ONCE + self._served / _PAYS
 
     def run(self, values: Sequence[int], made: dict[Value, Tensor]) -> None:
         """Add the results at ``values`` of all symbols to ``made``."""
@@ -115,11 +123,13 @@ class _Stage:
             return
         key = tuple([values[at] for at in self._used])
         plan = self.plans.get(key)
-        if plan is None and (self._planned or key in self._met):
+        if plan is None and (self._planned or (key in self._met and self._pays)):
             if len(self.plans) >= _MOST:
                 del self.plans[next(iter(self.plans))]
             plan = self.plans[key] = self._open.at(tuple(values))[0]
+            self._bound += 1
         if plan is not None:
+            self._served += 1
             results = call_plan(plan, [made[v] for v in self.graph.params])
             made.update(zip(self.graph.results, results, strict=True))
             return

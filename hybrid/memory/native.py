@@ -143,7 +143,20 @@ memory_at = ffi.buffer  # (address, nbytes): a Python buffer over memory that mu
 
 # Buffers --------------------------------------------------------------------------------------
 
-_large = ffi.new_allocator(lib.hyb_alloc, lib.hyb_free, should_clear_after_alloc=False)
+_allocator = ffi.new_allocator(lib.hyb_alloc, lib.hyb_free, should_clear_after_alloc=False)
+
+
+def _no_memory(nbytes: int) -> OutOfMemoryError:
+    return OutOfMemoryError(
+        f"no memory for {nbytes} bytes", fix="use smaller tensors, or free some first"
+    )
+
+
+def _large(ctype: Any) -> Any:
+    try:
+        return _allocator(ctype)
+    except MemoryError:
+        raise _no_memory(ffi.sizeof(ctype)) from None
 
 
 @functools.lru_cache(maxsize=4096)
@@ -158,9 +171,7 @@ def allocate(nbytes: int) -> Any:
         make, ctype = storage(nbytes)
         return make(ctype)
     except (MemoryError, OverflowError, ValueError, ffi.error):
-        raise OutOfMemoryError(
-            f"no memory for {nbytes} bytes", fix="use smaller tensors, or free some first"
-        ) from None
+        raise _no_memory(nbytes) from None
 
 
 class Pending:

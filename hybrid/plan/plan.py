@@ -181,7 +181,7 @@ _plans: WeakValueDictionary[int, Plan] = WeakValueDictionary()
 
 def all_plans() -> dict[int, Plan]:
     """All plans there are, by their number in the events of profiles."""
-    return dict(_plans)
+    return dict(_plans.items())  # which leaves out those that go meanwhile
 
 
 @dataclass(frozen=True, slots=True)

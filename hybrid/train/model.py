@@ -91,7 +91,7 @@ class Model:
             )
         self._loops: list[Any] = []  # of the datasets that were used last
         self._evaluations: list[Any] = []
-        self._forward = hybridize(self._predicted)
+        self._forward = hybridize(self._predicted, ledger=False)
         self._trains = False
 
     @property

@@ -33,7 +33,9 @@ class StepLoop:
         self.steps, self.loader = steps, loader
         self.portion = self.program.portion
         self._endless = self.portion.walk.take(ENDLESS)
-        self._sunk, self._one = hybridize(self.program.sunk), hybridize(self.program.one)
+        self._sunk, self._one = (
+            hybridize(part, ledger=False) for part in (self.program.sunk, self.program.one)
+        )
         self._unlike = False  # whether the batches that come now are not those the loop is made for
 
     def begin(
@@ -126,7 +128,9 @@ class EvaluationLoop:
 
     def __init__(self, steps: Steps, loader: DataLoader) -> None:
         self.program, self.loader = Evaluation(steps, loader), loader
-        self._sunk, self._one = hybridize(self.program.sunk), hybridize(self.program.one)
+        self._sunk, self._one = (
+            hybridize(part, ledger=False) for part in (self.program.sunk, self.program.one)
+        )
 
     def run(self, sinks: bool) -> dict[str, float]:
         """A pass: what was counted."""

@@ -37,7 +37,7 @@ def test_the_first_call_opens() -> None:
             x = t(n, 4)
             assert describe(hybridized(x)) == describe(scaled(x))
         assert captures(hybridized) == 1
-        family = next(iter(hybridized._open_families.values()))
+        family = next(iter(hybridized._table.open_families.values()))
         assert (
             family.captures[0].capture.open_axes.sizes.symbols[0].value == 7
         )  # that of the first call
@@ -52,7 +52,7 @@ def test_one_name_is_one_symbol() -> None:
     hybridized = hy.hybridize(function, dynamic=table)
     for n in (5, 9):
         assert hybridized(t(n, 3), t(n, 3)).shape == (n, 3)
-    capture = next(iter(hybridized._open_families.values())).captures[0].capture
+    capture = next(iter(hybridized._table.open_families.values())).captures[0].capture
     assert str(capture.graph).startswith("graph @function<batch = 5 to 512, width = 3>")
     assert conditions(hybridized) == [[]]
 

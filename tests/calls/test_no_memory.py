@@ -203,4 +203,5 @@ def test_bindings(program: Callable[..., Any]) -> None:
         if ended:
             break
     assert said[0].startswith("cannot allocate the order of ") and len(said) > 5
+    assert all([text.startswith(("cannot allocate ", "no memory for ")) for text in said]), said
     assert len([plan for plan in hybridized.plans if plan.bindings]) <= 2

@@ -11,7 +11,7 @@ import pytest
 
 import hybrid as hy
 from hybrid import nn
-from hybrid.calls import hybridized as hybridized_module
+from hybrid.calls import plan_table
 from hybrid.calls.open_families import OpenFamily
 from hybrid.errors import ShapeError
 from tests.staging.harness import describe
@@ -25,7 +25,7 @@ def t(*shape: int) -> hy.Tensor:
 
 
 def families(hybridized: Any) -> list[OpenFamily]:
-    return list(hybridized._open_families.values())
+    return list(hybridized._table.open_families.values())
 
 
 def captures(hybridized: Any) -> int:
@@ -321,19 +321,19 @@ def test_plans_list_captures_with_their_sizes() -> None:
 
 
 def test_plans_of_many_sizes_take_bounded_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(hybridized_module, "BOUND_NBYTES", 1 << 20)
+    monkeypatch.setattr(plan_table, "BOUND_NBYTES", 1 << 20)
     hybridized = hy.hybridize(lambda x: (x * 2).sum())
     for _ in range(2):
         for n in range(2, 150):
             x = hy.ones((n, 3))
             assert hybridized(x).item() == 6 * n
-            assert hybridized._bound_nbytes == sum(
-                p.nbytes for p in hybridized._all_plans() if p.opened is not None
+            assert hybridized._table.bound_nbytes == sum(
+                p.nbytes for p in hybridized._table.all() if p.opened is not None
             )
-            assert hybridized._bound_nbytes <= 1 << 20
+            assert hybridized._table.bound_nbytes <= 1 << 20
     assert captures(hybridized) == 1
     assert 10 < len(hybridized.plans[-1].bindings) < 140
-    assert len(hybridized._plans) == len(hybridized._all_plans())
+    assert len(hybridized._table.plans) == len(hybridized._table.all())
 
 
 def test_open_captures_are_forgotten_like_plans() -> None:

@@ -30,7 +30,7 @@ def test_one_capture_serves_all_sizes(name: str) -> None:
         conditions(hybridized),
         [(family.fixed, family.refusal) for family in families(hybridized)],
     ]
-    served = [p for p in hybridized._all_plans() if p.capture.open_axes is not None]
+    served = [p for p in hybridized._table.all() if p.capture.open_axes is not None]
     assert len(served) == len(SIZES) - 1
     for family in families(hybridized):
         for capture in [made.capture for made in family.captures]:

@@ -34,7 +34,7 @@ def test_results_have_their_true_sizes(name: str) -> None:
         for call in range(CALLS):
             given = arguments(draw)
             assert describe(hybridized(*given)) == describe(function(*given)), call
-    staged = [planned for planned in hybridized._all_plans() if planned.is_staged]
+    staged = [planned for planned in hybridized._table.all() if planned.is_staged]
     assert staged
     for planned in staged:
         graph = planned.capture.graph
@@ -172,7 +172,7 @@ def test_sizes_met_before_have_plans() -> None:
     function = hy.hybridize(lambda x: hy.exp(x[x > 0] * 2).sum())
     x = hy.asarray([1.0, -1.0, 2.0, 3.0, -1.0])
     function(x)
-    [planned] = function._all_plans()
+    [planned] = function._table.all()
     last = planned.stages.plan.stages[-1]
     assert not last.plans  # sizes that are met once may never come again
     function(x)
@@ -189,7 +189,7 @@ def test_as_many_plans_as_are_kept(monkeypatch) -> None:
         x = hy.arange(7) < size
         for _ in range(2):
             assert function(hy.asarray(x, dtype=hy.float32)).tolist() == [2.0] * size
-    [planned] = function._all_plans()
+    [planned] = function._table.all()
     assert list(planned.stages.plan.stages[-1].plans) == [(4,), (5,), (6,)]
 
 

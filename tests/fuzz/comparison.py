@@ -10,6 +10,7 @@ import gc
 import linecache
 import signal
 import sys
+import time
 import types
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -96,10 +97,17 @@ def _refused(calls: int, error: CaptureError) -> Outcome:
 
 @contextmanager
 def limited(seconds: float) -> Iterator[None]:
-    """Raise Endless where the block takes longer; again and again, lest it is lost."""
+    """Raise Endless where the block takes longer; again and again, lest it is lost.
+
+    On a busy machine it may wait for its turn for a while: it has to have computed for half of the
+    time, unless it has waited for ten times as long.
+    """
+    begin, computed = time.monotonic(), time.process_time()
 
     def stop(*_: Any) -> None:
-        raise Endless
+        waits = time.process_time() - computed < seconds / 2
+        if not waits or time.monotonic() - begin > 10 * seconds:
+            raise Endless
 
     before = signal.signal(signal.SIGALRM, stop)
     signal.setitimer(signal.ITIMER_REAL, seconds, 1.0)

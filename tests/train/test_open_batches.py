@@ -151,7 +151,7 @@ def test_few_captures_serve_them_all() -> None:
     [(_, loop)] = model._loops
     lengths = {padded([data.dataset[i] for i in range(j, j + 8)])[0].shape[1] for j in (0, 8, 16)}
     assert len(lengths) > 1
-    families = list(loop._one._open_families.values())
+    families = list(loop._one._table.open_families.values())
     assert sum(len(family.captures) for family in families) == 1
 
 

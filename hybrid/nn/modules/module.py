@@ -7,6 +7,7 @@ from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from hybrid.calls.hybridized import Hybridized
+from hybrid.calls.ledger import LedgerInfo
 from hybrid.config import advance_epoch
 from hybrid.core import types
 from hybrid.core.imports import above
@@ -492,6 +493,11 @@ class Module:
     def plans(self) -> list[Any]:
         """The plans of a hybridized module."""
         return self._plan_cache().plans
+
+    @property
+    def ledger(self) -> LedgerInfo:
+        """What captures of a hybridized module have cost and saved; ``print`` it."""
+        return self._plan_cache().ledger
 
     def clear(self) -> None:
         """Forget the plans of a hybridized module."""

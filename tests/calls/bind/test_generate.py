@@ -109,7 +109,7 @@ def test_a_training_step_updates_all_parameters_in_place() -> None:
     net, step = trained(momentum=0.9)
     x, y = hy.ones((8, 16)), hy.zeros((8, 4))
     step(x, y)
-    (plan,) = step._all_plans()
+    (plan,) = step._table.all()
     assert plan.capture.gradient is None
     sources = {source for source, _ in plan.capture.writes}
     assert sources == set(plan.plan.donations.values()) and len(sources) == 8
@@ -155,7 +155,7 @@ def test_readers_never_see_half_a_write() -> None:
 def test_the_source_is_kept(updated: str) -> None:
     _, bump = counter()
     bump(hy.ones(1000))
-    (planned,) = next(iter(bump._plans.values()))
+    (planned,) = next(iter(bump._table.plans.values()))
     assert "run_plan(handle, externals)" in planned.run.source
     assert ("for cell, " in planned.run.source) == (updated == "in loops")
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid.calls import hybridized
+from hybrid.calls import plan_table
 from hybrid.calls.bind import generate as binding
 from hybrid.calls.bind import precomputed
 from hybrid.calls.executable import USED
@@ -38,7 +38,7 @@ def own(seed: int = 0) -> hy.Tensor:
 
 
 def kept_of(function) -> precomputed.PrecomputedResults | None:
-    (planned,) = function._all_plans()
+    (planned,) = function._table.all()
     return planned.precomputed
 
 
@@ -376,15 +376,15 @@ def test_all_plans_together_keep_no_more_than_the_limit(monkeypatch) -> None:
     for _ in range(3):
         for x in sizes:
             assert same(function(x), eager(x))
-            found = [planned.precomputed for planned in function._all_plans()]
+            found = [planned.precomputed for planned in function._table.all()]
             assert sum(k.nbytes for k in found if k.now is not None) <= 3 * one
             assert found[-1].nbytes == one
     for x in (sizes[3],) * 3:
         assert same(function(x), eager(x))
-    assert function._all_plans()[3].precomputed.now is not None
+    assert function._table.all()[3].precomputed.now is not None
     monkeypatch.setattr(precomputed, "LIMIT", one - 1)
     function(tensor(1, 8, 12, 20))
-    assert function._all_plans()[-1].precomputed is None
+    assert function._table.all()[-1].precomputed is None
 
 
 def test_sizes_of_one_capture_share_what_is_kept() -> None:
@@ -396,7 +396,7 @@ def test_sizes_of_one_capture_share_what_is_kept() -> None:
         for _ in range(3):
             for x in sizes:
                 assert same(function(x), eager(x))
-    _, *found = [planned.precomputed for planned in function._all_plans()]
+    _, *found = [planned.precomputed for planned in function._table.all()]
     assert len(found) == 5
     assert len(set(found)) == 1
     assert found[0].now is not None
@@ -409,14 +409,14 @@ def test_what_is_kept_outlives_the_size_it_was_first_kept_for(monkeypatch) -> No
     for x in sizes[:2]:
         assert same(function(x), eager(x))
     calls = function.plans[-1].calls
-    monkeypatch.setattr(hybridized, "BOUND_NBYTES", 1)  # one size at a time
+    monkeypatch.setattr(plan_table, "BOUND_NBYTES", 1)  # one size at a time
     for value in (own(5), own(6)):
         cell.assign(value)
         for x in sizes:
             assert same(function(x), eager(x))
             gc.collect()
             calls += 1 if x is not sizes[0] else 0
-    (family,) = function._open_families.values()
+    (family,) = function._table.open_families.values()
     assert family.captures[0].calls == calls
 
 
@@ -426,7 +426,7 @@ def test_a_function_without_fixed_cells_pays_nothing() -> None:
         return functional.conv2d(x, w, padding=1)
 
     function(X, own())
-    (planned,) = function._all_plans()
+    (planned,) = function._table.all()
     assert planned.precomputed is None and "precomputed" not in planned.run.source
 
 
@@ -455,7 +455,7 @@ def test_networks_give_the_bits_of_runs_that_keep_nothing(optimize: str) -> None
     function = hy.hybridize(lambda x: model(x), optimize=optimize)
     for _ in range(3):
         got = function(X)
-    (planned,) = function._all_plans()
+    (planned,) = function._table.all()
     capture, found = planned.capture, planned.precomputed
     assert found.now is not None
     whole = binding.bind(capture, optimized_plan(capture.graph, fast=planned.fast), None, USED)

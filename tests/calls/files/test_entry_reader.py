@@ -22,7 +22,7 @@ def test_graphs_are_read_when_somebody_asks(folder: Path) -> None:
     for filed in (KEPT, LOADED):
         call = hy.hybridize(lambda x: net(x) + CELL)
         assert describe(call(x)) == describe(net(x) + CELL)
-        (planned,), (about,) = call._all_plans(), call.plans
+        (planned,), (about,) = call._table.all(), call.plans
         assert about.filed == filed
         assert isinstance(planned.capture.stored_graph, LazyGraph) == (filed == LOADED)
         with hy.profile() as profile:
@@ -57,4 +57,4 @@ def test_plans_that_call_functions_are_lowered_again(folder: Path) -> None:
         call = hy.hybridize(lambda x: function(x + x.mT) + 1.0)
         assert describe(call(x)) == describe(function(x + x.mT) + 1.0)
         assert call.plans[0].filed == filed
-        assert any(step.call is not None for step in call._all_plans()[0].plan.steps)
+        assert any(step.call is not None for step in call._table.all()[0].plan.steps)

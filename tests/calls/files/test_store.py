@@ -179,7 +179,7 @@ for make in (function, train, gradient):
         signal.setitimer(signal.ITIMER_REAL, 0.0)
         seen[outcome] = seen.get(outcome, 0) + 1
         if outcome == "loaded from a file":  # by now somebody asks for what was not read
-            (planned,) = call._all_plans()
+            (planned,) = call._table.all()
             for ask in (lambda: planned.plan.steps, lambda: str(planned.capture.graph)):
                 try:
                     ask()

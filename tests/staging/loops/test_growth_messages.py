@@ -324,7 +324,7 @@ def test_length_without_the_items_is_a_loop_without_stacks() -> None:
         return len(grow(x))
 
     assert count(X) == 8
-    assert "length=0" in str(count.plans and count._all_plans()[0].plan.graph)
+    assert "length=0" in str(count.plans and count._table.all()[0].plan.graph)
 
 
 def one_by_one(x):

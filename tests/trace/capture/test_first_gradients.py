@@ -139,7 +139,7 @@ def test_the_graph_of_each() -> None:
     x = hy.asarray([1.0, 2.0])
     step(x)
     step(x)
-    graphs = [plan.capture.graph for plan in step._all_plans()]
+    graphs = [plan.capture.graph for plan in step._table.all()]
     assert [[n.op.name for n in g.nodes].count("add") for g in graphs] == [0, 1]
     assert len(graphs[1].nodes) == len(graphs[0].nodes) + 1
     assert [len(g.params) for g in graphs] == [2, 3]

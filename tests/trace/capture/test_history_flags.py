@@ -166,5 +166,5 @@ def test_histories_that_are_certain_cost_nothing() -> None:
     x.requires_grad = True
     fast = hy.hybridize(f)
     assert fast(x, f32(2.5)).requires_grad
-    ((planned,),) = fast._plans.values()
+    ((planned,),) = fast._table.plans.values()
     assert planned.capture.gradient.presence_flags == (-1,)

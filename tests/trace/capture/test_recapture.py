@@ -29,7 +29,7 @@ def _reset(attributes: dict[str, Any]) -> None:
 
 def reasons(hybridized: Any) -> list[str]:
     """Why its newest plan has been captured again."""
-    return list(hybridized._all_plans()[-1].capture.recaptured)
+    return list(hybridized._table.all()[-1].capture.recaptured)
 
 
 def needs_a_number(x: hy.Tensor) -> hy.Tensor:

@@ -163,6 +163,6 @@ def test_it_is_forgotten_with_the_capture() -> None:
         return x + state["x"]
 
     function(hy.ones(2))
-    guards = function._all_plans()[0].capture.guards
+    guards = function._table.all()[0].capture.guards
     assert guards.snapshot.places == guards.snapshot.absent == []
     assert guards.reads is None
