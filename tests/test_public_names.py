@@ -61,6 +61,7 @@ TOP = [
     "nextafter",
     "signbit",
     "argsort",
+    "argwhere",
     "searchsorted",
     "sort",
     "topk",

@@ -181,7 +181,7 @@ def grown_cache() -> Case:
     heads, width = 4, 64
     label = f"cache of {TOKENS} tokens"
     rows = [[floats(heads, 1, width) * 0.1 * (i + t) for i in range(3)] for t in range(TOKENS)]
-    captured = hy.hybridize(attended)
+    captured = hy.hybridize(attended, ledger=False)  # in the long run
 
     def generate(step: Callable[..., Any]) -> list[Any]:
         found, keys, values = [], hy.zeros((heads, 0, width)), hy.zeros((heads, 0, width))
@@ -200,6 +200,45 @@ def grown_cache() -> Case:
     return timed(label, ways, check, {"hybridized": Target(0.7)}, parts=TOKENS)
 
 
+class Cache:
+    """The keys and values of the tokens so far, in attributes."""
+
+    def __init__(self, heads: int, width: int) -> None:
+        self.empty = hy.zeros((heads, 0, width))
+        self.reset()
+
+    def reset(self) -> None:
+        self.keys = self.values = self.empty
+
+    def attended(self, query: Any, key: Any, value: Any) -> Any:
+        self.keys = hy.concat([self.keys, key], axis=1)
+        self.values = hy.concat([self.values, value], axis=1)
+        return hy.softmax(query @ self.keys.mT * 0.125, axis=-1) @ self.values
+
+
+def grown_attributes() -> Case:
+    """The same in attributes of an object."""
+    heads, width = 4, 64
+    label = f"cache of {TOKENS} tokens in attributes"
+    rows = [[floats(heads, 1, width) * 0.1 * (i + t) for i in range(3)] for t in range(TOKENS)]
+    plain, captured = Cache(heads, width), Cache(heads, width)
+    step = hy.hybridize(captured.attended, ledger=False)
+
+    def generate(cache: Cache, call: Callable[..., Any]) -> list[Any]:
+        cache.reset()
+        return [*[call(*row) for row in rows], cache.keys, cache.values]
+
+    def check() -> dict[str, str]:
+        require_same_bits(label, generate(plain, plain.attended), generate(captured, step))
+        return {label: f"{len(step.plans)} captures"}
+
+    ways = {
+        "eager": lambda: generate(plain, plain.attended),
+        "hybridized": lambda: generate(captured, step),
+    }
+    return timed(label, ways, check, {"hybridized": Target(0.7)}, parts=TOKENS)
+
+
 def positive_sum(x: Any) -> Any:
     return x[x > 0].sum()
 
@@ -214,6 +253,7 @@ def sizes() -> list[Case]:
         *map(each_length_once, WIDTHS),
         *sizes_seen_before(),
         grown_cache(),
+        grown_attributes(),
         beside(f"sum of a mask, {MASKED:,}", positive_sum, [floats(MASKED)], 1.1),
         *map(first_calls, WIDTHS),
     ]
