@@ -158,7 +158,7 @@ def _outside(records: Sequence[KeyRecord]) -> Iterator[KeyChange]:
 
 def _held(name: str, value: Any) -> str:
     if isinstance(value, Tensor):
-        return f"pad {name} to a few sizes, or let its sizes be open (dynamic=None)"
+        return f"pad {name} to a few sizes, and leave out dynamic=False if it is there"
     if is_number(value) and not isinstance(value, bool):
         return f"keep {name} in a tensor, whose value is no part of the key"
     return f"let {name} have few values, or hybridize what does not depend on it"

@@ -57,7 +57,7 @@ class State:
 def test_tensors_outside_have_sizes() -> None:
     name = f"{State.__name__}.k"
     outside = [{name: hy.ones(n)} for n in (4, 5)]
-    fix = f"pad {name} to a few sizes, or let its sizes be open (dynamic=None)"
+    fix = f"pad {name} to a few sizes, and leave out dynamic=False if it is there"
     assert told(of, (X,), (X,), outside=outside) == [(f"{name}: f32[4], f32[5]", fix)]
     hybridized = hy.hybridize(lambda: State.k * 2)
     hybridized()
