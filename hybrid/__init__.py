@@ -68,6 +68,7 @@ from hybrid.ops import arange as arange
 from hybrid.ops import argmax as argmax
 from hybrid.ops import argmin as argmin
 from hybrid.ops import argsort as argsort
+from hybrid.ops import argwhere as argwhere
 from hybrid.ops import asin as asin
 from hybrid.ops import asinh as asinh
 from hybrid.ops import astype as astype

@@ -184,6 +184,10 @@ class PathError(CaptureError):
     site: object = None
 
 
+class CutShortError(CaptureError):
+    """A slice of a fixed length does not fit where a run begins it, and would be cut short."""
+
+
 class LeakedValueError(CaptureError):
     """A traced value was used after its capture had ended."""
 
@@ -228,6 +232,22 @@ class BatchedValueError(HybridError, TypeError):
             "gets: its if, while and for then go each row's own way"
             if asked in ("bool()", "an index", "int()")
             else "return the tensor and read its values outside vmap",
+        )
+
+
+class RowSizeError(BatchedValueError):
+    """Inside ``vmap``, elements were selected by a tensor that differs from row to row."""
+
+    def __init__(self, value_type: str, rows: int, *, at: Location | None = None) -> None:
+        HybridError.__init__(
+            self,
+            f"elements were selected by values ({value_type}) that differ from row to row inside "
+            "vmap",
+            at=at,
+            why=f"The function runs once for all {rows} rows, each of which would have a size of "
+            "its own.",
+            fix="keep the shape: hybrid.where(mask, x, 0), with what changes no sum, product or "
+            "maximum in place of 0; or select outside vmap",
         )
 
 

@@ -137,6 +137,7 @@ _ABOVE = {  # what lower folders call of those above them, by the modules that h
     "hybrid.nn.module_html": ("module_html",),
     "hybrid.eager.tensor_html": ("tensor_html",),
     "hybrid.plan.describe": ("schedule_text",),
+    "hybrid.trace.regions.run_errors": ("let_raise",),
     "hybrid.trace.capture.history_flags": ("presence", "presence_beyond"),
 }
 

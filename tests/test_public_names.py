@@ -63,6 +63,7 @@ TOP = [
     "nextafter",
     "signbit",
     "argsort",
+    "argwhere",
     "searchsorted",
     "sort",
     "topk",

@@ -74,6 +74,35 @@ assert len(windowed.plans) <= 3
 assert windowed.plans[1].arguments == ("f32[n,8]", "f32[n]")
 
 
+# %% Tensors that a function reads from attributes, lists, dicts and globals open as arguments do: a
+# cache that grows by a token at each step is captured for no elements, for one, and for all others.
+class Attention(hy.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.project = hy.nn.Linear(16, 48)
+        self.reset()
+
+    def reset(self):
+        self.keys = self.values = hy.zeros((1, 0, 16))
+
+    def forward(self, token):
+        query, key, value = hy.chunk(self.project(token), 3, axis=-1)
+        self.keys = hy.concat([self.keys, key], axis=1)
+        self.values = hy.concat([self.values, value], axis=1)
+        return hy.softmax(query @ self.keys.mT * 0.25, axis=-1) @ self.values
+
+
+attention = Attention().requires_grad_(False)
+tokens = [hy.random.normal(size=(1, 1, 16)) for _ in range(12)]
+expected = [attention(token) for token in tokens]
+attention.reset()
+attention.hybridize()
+assert all(same(attention(t), y) for t, y in zip(tokens, expected, strict=True))
+print(attention.plans[-1])
+assert len(attention.plans) == 3
+assert attention.plans[-1].outside == ("Attention.keys f32[1,n,16]", "Attention.values f32[1,n,16]")
+
+
 # %% A comparison of sizes makes two families: those for which it holds, and the others. It is a
 # condition of the capture, and `explain` shows it with its line.
 @hy.hybridize

@@ -93,9 +93,9 @@ class PlanRequest:
             if made.has_bucket(values):
                 return Need(BINDING, key, None, group, values)
             return Need(BUCKET, key, group, group, values)
-        if sizes is not None and sizes.opens(self.call.leaves):
-            return Need(OPENING, key, id(sizes))
-        return Need(CAPTURE, key)
+        with STATE:  # no stand-in is in the place of what may have other sizes
+            opens = sizes is not None and sizes.opens(self.call.leaves)
+        return Need(OPENING, key, id(sizes)) if opens else Need(CAPTURE, key)
 
 
 class UnpaidPlan(Exception):

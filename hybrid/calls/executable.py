@@ -77,6 +77,9 @@ class Opened(Protocol):
     def calls(self) -> int:
         """How many calls of all sizes have begun."""
 
+    def bound(self, leaves: Sequence[Any]) -> Planned | None:
+        """What runs a call of ``leaves`` that this capture serves, if it is bound to its sizes."""
+
     def kept(self, plan: Plan, cells: Sequence[int]) -> PrecomputedResults:
         """What keeps the results of ``plan``, for all sizes."""
 
@@ -106,6 +109,7 @@ class Planned:
     ) -> None:
         """``opened`` is the capture for many sizes that this one is bound from, if any."""
         self.capture, self.opened = capture, opened
+        self.moves = opened is not None and bool(opened.axes.outside)  # to other sizes outside
         self.guards = capture.guards
         self.fast = fast  # whether passes may change bits
         self.plan, cells, first = self._plans()
@@ -125,8 +129,10 @@ class Planned:
         self.keep = [leaf for leaf in keep if not isinstance(leaf, Tensor)]  # ids in the key
         if capture.gradient is not None:
             self.vjp_op = CallOp(self)
-        self.shares = bool(capture.writes or capture.place_writes or capture.place_reads) or any(
-            source.address is not None for source in capture.sources
+        self.shares = (
+            self.moves
+            or bool(capture.writes or capture.place_writes or capture.place_reads)
+            or any(source.address is not None for source in capture.sources)
         )
         record = None if capture.gradient is None else self._record
         with phase("bind"):
@@ -163,10 +169,17 @@ class Planned:
 
     def serves(self, leaves: Sequence[Any]) -> bool:
         """Whether all that the capture has read is as it was, at a call of these leaves."""
+        return self.serving(leaves) is self
+
+    def serving(self, leaves: Sequence[Any]) -> Planned | None:
+        """What serves a call of these leaves: this, or its capture at sizes that are elsewhere."""
+        found: Planned | None = self
+        if self.moves:
+            found = self.opened.bound(leaves)
         try:
-            return self.holds(leaves)
+            return found if found is not None and self.holds(leaves) else None
         except AttributeError:  # a method, or a place that was read, is gone
-            return False
+            return None
 
     @functools.cached_property
     def queued(self) -> Any:
@@ -379,6 +392,14 @@ class PlanInfo:
     filed: str = ""  # in a file, or loaded from one, or why not; see hybrid.cache_plans
     bindings: tuple[str, ...] = ()  # of an open capture: the sizes that it has plans for
     plan: Plan | None = field(default=None, repr=False, compare=False)
+    axes: OpenAxes | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def outside(self) -> tuple[str, ...]:
+        """Of an open capture: the tensors outside the arguments that have open axes."""
+        from hybrid.explain.inputs import outside_rows
+
+        return () if self.axes is None else outside_rows(self.axes)
 
     @property
     def crossings(self) -> Crossings:
@@ -416,4 +437,5 @@ class PlanInfo:
             more = len(self.bindings) - _SHOWN
             last = "; ".join(self.bindings[-_SHOWN:])
             parts.append(f"bound to {last}" + (f" and {more} more" if more > 0 else ""))
-        return f"({', '.join(self.arguments)}): {', '.join(parts)}"
+        outside = f"; {', '.join(self.outside)}" if self.outside else ""
+        return f"({', '.join(self.arguments)}{outside}): {', '.join(parts)}"

@@ -6,19 +6,18 @@ of enclosing functions, defaults, items of lists and dicts.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from typing import Any
 
 from hybrid.calls.executable import Planned
 from hybrid.core.dataclass import dataclass
 from hybrid.core.exceptions import is_interrupt
-from hybrid.trace.capture.captured_graph import Capture
+from hybrid.trace.capture.captured_graph import Capture, Item
+from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.places.address import Address
 from hybrid.trace.places.signature import is_number, key_of, key_of_kind
 
 _MOST = 64  # more numbers than that are data, which belong in a tensor
-
-Item = int | Address  # the position of an argument leaf, or a place outside
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +62,7 @@ class Family:
             for place in planned.places:
                 if is_number(place.now()):
                     found[place.key] = place
-            for place, was in planned.guards.numbers:
-                now = place.now()
-                if now is was or type(now) is not type(was) or not is_number(now):
-                    continue
-                if key_of(now) != key_of(was):
-                    found[place.key] = place
+            found.update((place.key, place) for place in changed_numbers(planned.guards))
         return list(found.values())
 
     def candidates(self, keys: Sequence[Hashable], leaves: Sequence[Any]) -> list[Item]:
@@ -130,6 +124,16 @@ def _refusal(error: Exception) -> Exception:
 
 def _key(item: Item) -> Hashable:
     return item if isinstance(item, int) else item.key
+
+
+def changed_numbers(guards: Guards) -> Iterator[Address]:
+    """The places outside that held other numbers when ``guards`` were made."""
+    for place, was in guards.numbers:
+        now = place.now()
+        if now is was or type(now) is not type(was) or not is_number(now):
+            continue
+        if key_of(now) != key_of(was):
+            yield place
 
 
 def covers(planned: Planned, keys: Sequence[Hashable]) -> bool:

@@ -14,7 +14,7 @@ from hybrid.calls.eager_runs import LOOK, EagerRuns, PlanRequest, UnpaidPlan
 from hybrid.calls.executable import PlanInfo, Planned
 from hybrid.calls.families import NONE, Family, NumberInputs, Trace, covers, family_key
 from hybrid.calls.ledger import Ledger, LedgerInfo
-from hybrid.calls.open_families import Opened, OpenFamily, open_family_key
+from hybrid.calls.open_families import Opened, OpenFamily, families_of, family_keys
 from hybrid.calls.plan_table import PlanTable, next_use
 from hybrid.calls.recapture_reasons import Call, about_numbers, described, why_new
 from hybrid.calls.staged_calls import StagedCalls
@@ -29,6 +29,7 @@ from hybrid.errors import (
     ArgumentError,
     ArgumentTypeError,
     CaptureError,
+    CutShortError,
     EagerOnlyError,
     HybridError,
     TracedBoolError,
@@ -136,17 +137,23 @@ class Hybridized(StagedCalls):
             if planned is not None:
                 if planned.is_staged:
                     return self._general(args, kwargs, planned)
-                if not planned.shares:
-                    planned.last_used = next_use()
-                    planned.calls = calls = planned.calls + 1
-                    return planned.run(args) if calls < planned.due else self._due(planned, args)
-                with STATE:
-                    if planned.serves(args):
+                try:
+                    if not planned.shares:
                         planned.last_used = next_use()
                         planned.calls = calls = planned.calls + 1
-                        if calls < planned.due:
-                            return planned.run(args)
-                        return self._due(planned, args)
+                        return (
+                            planned.run(args) if calls < planned.due else self._due(planned, args)
+                        )
+                    with STATE:
+                        planned = planned.serving(args)
+                        if planned is not None:
+                            planned.last_used = next_use()
+                            planned.calls = calls = planned.calls + 1
+                            if calls < planned.due:
+                                return planned.run(args)
+                            return self._due(planned, args)
+                except CutShortError as error:
+                    self._take_lengths(error)
         return self._general(args, kwargs)
 
     def _general(
@@ -168,6 +175,9 @@ class Hybridized(StagedCalls):
             request = None if planned is not None else self._request(call)
             if request is None or not self._runs.refuses(request):
                 return self._locked(call, begin)
+        except CutShortError as error:
+            self._take_lengths(error)
+            return self(*args, **kwargs)
         except UnpaidPlan as unpaid:
             return self._runs.unpaid(unpaid.request, self._table.all, unpaid.begin)
         except UncapturedCallError:
@@ -246,8 +256,10 @@ class Hybridized(StagedCalls):
         family = self._table.families.get(family_key(call.key, call.leaves)) or Family()
         sizes = served = None
         if self._table.open_families and self._opens():
-            sizes = self._table.open_families.get(open_family_key(call.key, call.leaves))
-            served = None if sizes is None else sizes.serving(call.leaves)
+            with STATE:
+                families = families_of(self._table.open_families, call.key, call.leaves)
+                served = next(filter(None, [f.serving(call.leaves) for f in families]), None)
+            sizes = families[0] if families else None
         return PlanRequest(call, family, sizes, served)
 
     def _refuse_lost(self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
@@ -326,15 +338,16 @@ class Hybridized(StagedCalls):
         fast = self.options["optimize"] == "fast"
         sizes = self._open_family(call)
         if self._opens():
-            opening = functools.partial(self._trace, call.args, call.kwargs, leaves, NONE)
+            opening = functools.partial(self._trace, call.args, call.kwargs, leaves)
             if files is not None:
                 files.load_open = functools.partial(sizes.loaded_at, leaves, fast, files)
             found = sizes.capture(leaves, opening, fast, files)
             if found is not None:
                 made, values = found
-                return made.at(values, leaves, call.key), ""
+                about = about_numbers(call, made.inputs, sizes.specific, made.capture)
+                return made.at(values, leaves, call.key), about
         capture, inputs = family.capture(keys, leaves, trace)
-        sizes.captured()
+        sizes.captured(leaves, capture)
         about = about_numbers(call, inputs, family.refusal(keys, leaves), capture)
         if capture.value_sizes is not None:
             return self._staged_of(capture, leaves, call.key, inputs), about
@@ -342,14 +355,16 @@ class Hybridized(StagedCalls):
 
     def _open_family(self, call: Call) -> OpenFamily:
         """The family of calls that differ in sizes alone; few are kept."""
-        key = open_family_key(call.key, call.leaves)
+        key, *known = family_keys(self._table.open_families, call.key, call.leaves)
         family = self._table.open_families.get(key)
         if family is None or self.options["dynamic"]:
             declared = self._declared(call)
         if family is None:
+            wider = self._table.open_families[known[0]] if known else None
             if len(self._table.open_families) >= self.options["max_plans"]:
                 self._table.clear_open()
-            family = self._table.open_families[key] = OpenFamily(call.leaves, declared)
+            family = OpenFamily(call.leaves, declared, wider)
+            self._table.open_families[key] = family
         return family
 
     def _declared(self, call: Call) -> Mapping[Axis, Declared]:
@@ -400,8 +415,9 @@ class Hybridized(StagedCalls):
         with STATE:
             try:
                 return recaptured(
-                    self.function, leaves, is_configured, once, inputs.places, self._paths
-                )
+                    self.function, leaves, is_configured, once, inputs.places,
+                    [item for item, _ in opened or () if not isinstance(item, int)], self._paths,
+                )  # fmt: skip
             except HybridError as error:
                 if not self._paths.sized or isinstance(error, OF_CAPTURE):
                     raise
@@ -524,13 +540,16 @@ class Hybridized(StagedCalls):
 
     def _size_rows(self, call: Call) -> Iterable[str]:
         """What explain() says of the sizes of calls like this one."""
-        from hybrid.explain.inputs import size_rows
+        from hybrid.explain.inputs import paths_of, size_rows
 
-        family = self._table.open_families.get(open_family_key(call.key, call.leaves))
-        if family is None:
+        families = families_of(self._table.open_families, call.key, call.leaves)
+        names = call.names()
+        if not families:
             return ()
-        captures = [made.capture for made in family.captures]
-        return size_rows(captures, family.fixing, family.refusal, call.names())
+        captures = [made.capture for family in families for made in family.captures]
+        family = families[0]
+        paths = functools.partial(paths_of, function=self.function, leaves=call.leaves, names=names)
+        return size_rows(captures, family.fixing, family.refusal, names, paths)
 
     @property
     def plans(self) -> list[PlanInfo]:
@@ -548,6 +567,7 @@ class Hybridized(StagedCalls):
                 kept_nbytes=0 if planned.precomputed is None else planned.precomputed.nbytes,
                 filed=planned.filed,
                 bindings=tuple([one.binding for one in alike if one.binding]),
+                axes=None if planned.opened is None else planned.opened.axes,
                 plan=planned.plan,
             )
             for alike in self._table.listed()
@@ -623,11 +643,11 @@ def hybridize(function: Any = None, /, **options: Any) -> Any:
     None or True captures what pays, False each new key at once (``HYBRID_LEDGER=0`` makes that what
     None means).
 
-    An axis that has other sizes in the second call is opened: one capture serves all sizes, each
-    of which gets a plan of its own, with the bits of eager code.  What Python code asks of a size
-    is a condition of the capture (``n > 16``); loops over it are one node, and arithmetic, floats
-    included, is that of each size.  What takes it for a plain number (``str(n)``, ``[0] * n``, a
-    NumPy function) fixes the axis, and the function is captured for each size again.
+    An axis that has other sizes in the second call, of an argument or of what is read from outside,
+    is opened: one capture serves all sizes, each with a plan of its own that has the bits of eager
+    code.  What Python code asks of a size is a condition of the capture (``n > 16``); loops over it
+    are one node, and arithmetic is that of each size.  What asks for a plain number (``str(n)``,
+    ``[0] * n``, a NumPy function) fixes the axis: the function is captured for each size again.
 
     Sizes may depend on values (``x[mask]``, ``x[:n]`` of a traced n): the function then runs in
     stages, each with plans for the sizes that the one before it has found.

@@ -23,7 +23,7 @@ CREDIT = 0.05  # seconds that may be lost before anything is saved
 AT_ONCE = 0.4 * CREDIT  # by captures
 LOOKING = 0.1 * CREDIT  # for plans that are not there
 SPARE = CREDIT - AT_ONCE - LOOKING  # for what is not measured
-ADVANCE = SPARE  # for sizes that come again, of a capture whose plans are known to save
+ADVANCE = SPARE  # for sizes of a capture whose plans are known to be faster
 SHARE = 0.05  # of the time of eager code, that may be lost
 LOOKS = 0.01  # of it, for plans that are not there
 SAMPLED = 0.01  # of the time of all calls, that eager calls may take which are there to be timed
@@ -35,6 +35,7 @@ _MOST_SCRATCH = 1 << 30  # bytes of values: a plan of more is not tried out eage
 _OP_SECONDS = 40e-6  # that an eager op takes besides its kernel, at most
 _LOOP_RATIO = 200  # of the time of eager code to that of a plan, at most, where there are loops
 
+_LONGEST_LOOK = 2e-4  # seconds: what takes longer has waited for its turn on a busy machine
 _TIMED = 40e-6  # seconds of an eager call, from which on it is timed while calls rest
 _WAY = 1e-6  # seconds that such a call takes besides
 _MOST_REST = 1024  # calls from one look for a plan to the next
@@ -47,6 +48,7 @@ CAPTURE, OPENING, BUCKET, BINDING = "capture", "opening", "bucket", "binding"
 _PARTS = {BUCKET: 0.4, BINDING: 0.02}  # of a capture: what they take, as long as little is known
 _LATE = 5  # times that tell what is usual
 _GROWTH = 3  # the time of a call grows with a size by that power, at most
+_RATIOS = 9  # of which the median is taken, for plans of which no eager time is known
 _TIMES = 16  # sizes of a capture at which the time of eager calls is known
 
 
@@ -220,7 +222,7 @@ class Ledger:
         self.warned = False
         self.state, self.reason = "captures", ""
         self._past_calls = 0  # by plans that are gone
-        self._ratio = inf  # of eager time to that by a plan: the least one known
+        self._ratios: deque[float] = deque(maxlen=_RATIOS)  # of eager time to that by a plan
         self._eager: deque[float] = deque(maxlen=_LATE)  # what calls have taken of late
         self._by_plan: deque[float] = deque(maxlen=_LATE)
         self._rest = 1  # the length of the last one, where plans are slower than eager code
@@ -303,8 +305,7 @@ class Ledger:
                 self.groups[need.group].ran_eagerly(need.sizes, seconds)
             self.waiting.setdefault(key, EagerTime()).add(seconds)
             self.waited[shared] = self.waited.get(shared, 0.0) + seconds
-        net = max(0.0, self.eager - self.hybridized)
-        over = self.look_seconds - LOOKING - LOOKS * self.eager - 0.5 * net
+        over = self.look_seconds - LOOKING - LOOKS * self.eager - 0.5 * max(0.0, self.saved)
         if over <= 0:
             return 0
         calls = min(ceil(over / (LOOKS * max(seconds, 1e-7))), _MOST_REST)
@@ -313,6 +314,7 @@ class Ledger:
 
     def look_more(self, seconds: float) -> None:
         """It has taken so long that there is no plan for a call."""
+        seconds = min(seconds, _LONGEST_LOOK)
         self.look_seconds += seconds
         self.hybridized += seconds
 
@@ -368,9 +370,9 @@ class Ledger:
         account.calls = calls
         account.taken += max(more, 0) * account.seconds
         if account.eager is not None and account.seconds > 0:
-            self._ratio = min(self._ratio, account.eager / account.seconds)
-        ratio = 1.0 if self._ratio == inf else self._ratio
-        one = account.seconds * ratio if account.eager is None else account.eager
+            self._ratios.append(account.eager / account.seconds)
+        ratio = _median(self._ratios)
+        one = account.eager or account.seconds * (1.0 if ratio is None else ratio)
         eager = calls * one
         if account.alone.first is None and account.sizes:  # which eager code has not seen, either
             eager += max(0.0, self.groups[account.group].eager_at(account.sizes) - one)
@@ -425,7 +427,7 @@ class Ledger:
         if cost <= min(self.waited.get(need.shared or key, 0.0), means):
             return False
         waited = self.waiting.get(key)
-        if kind is BINDING and waited is not None and self._advances(group, cost):
+        if kind in _PARTS and self._advances(kind, group, cost):
             return False
         if waited is not None:
             eager = waited.least
@@ -436,12 +438,15 @@ class Ledger:
         # The call itself may save as much.
         return eager is None or self.plan_call is None or cost + self.plan_call >= eager
 
-    def _advances(self, group: PlanGroup | None, cost: float) -> bool:
-        """Whether a size that comes again is bound before that has been saved."""
+    def _advances(self, kind: str, group: PlanGroup | None, cost: float) -> bool:
+        """Whether a size is bound before as much has been saved."""
         if group is None or self.plan_call is None or self.eager_call is None:
             return False
-        faster = self.plan_call < self.eager_call
-        return faster and group.bindings + cost <= ADVANCE + max(0.0, group.saved)
+        if self.plan_call >= self.eager_call:
+            return False
+        if kind is BUCKET:
+            return cost <= group.buckets + max(0.0, group.saved)
+        return group.bindings + cost <= ADVANCE + max(0.0, group.saved)
 
     def _expected(self, kind: str) -> float:
         """What it will take, in seconds."""

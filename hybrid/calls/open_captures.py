@@ -8,16 +8,22 @@ from typing import Any
 
 from hybrid.calls.bind.precomputed import PrecomputedResults, fixed_sources
 from hybrid.calls.executable import Planned
+from hybrid.calls.families import NONE, NumberInputs
 from hybrid.calls.open_plans import BoundCaptures, OpenPlans
 from hybrid.calls.stages import StagedCapture, StagedPlanned
 from hybrid.plan import Plan
 from hybrid.trace.capture.captured_graph import Capture
+from hybrid.trace.places.signature import is_number, key_of
 
 
 class OpenCapture:
     """One capture for many sizes, and what runs it at each of them."""
 
-    def __init__(self, capture: Capture, *, fast: bool = False) -> None:
+    def __init__(
+        self, capture: Capture, leaves: Sequence[Any], inputs: NumberInputs = NONE, *,
+        fast: bool = False,
+    ) -> None:  # fmt: skip
+        """``leaves`` are those of the call that it is of; ``inputs`` are numbers among them."""
         assert capture.open_axes is not None
         self.capture, self.axes, self.fast = capture, capture.open_axes, fast
         self.holds = capture.guards.compiled(capture)
@@ -30,16 +36,31 @@ class OpenCapture:
             self._plans = OpenPlans(capture.graph, self.axes.sizes, fixed, fast=fast)
         self._precomputed: dict[Plan, PrecomputedResults] = {}
         self.planned: list[Planned] = []  # the sizes that it is bound to at present
+        self._planned_at: dict[Hashable, Planned] = {}  # the same, by the types of a call
+        self._values_at: dict[Hashable, tuple[int, ...]] = {}  # their sizes, likewise
+        self._types = self.axes.reader()
         self._past_calls = 0  # of sizes that it was bound to
         self.why = ""  # it was captured
+        self.inputs = inputs
+        # Whether calls of one key may be of other sizes, or numbers.
+        self.moves = bool(inputs or self.axes.outside)
+        free = {*inputs.numbers, *self.axes.numbers}
+        # The numbers for which alone it is made.
+        self._own = {i: key_of(v) for i, v in enumerate(leaves) if is_number(v) and i not in free}
 
     def values(self, leaves: Sequence[Any]) -> tuple[int, ...] | None:
         """The sizes at a call of ``leaves``; None where this capture does not serve it."""
-        values = self.axes.values(leaves)
+        if any([key_of(leaves[i]) != own for i, own in self._own.items()]):
+            return None
+        values = self._values_at.get(self._types(leaves)) or self.axes.values(leaves)
         try:
             return values if values is not None and self.holds(leaves) else None
         except AttributeError:  # a method, or a place that was read, is gone
             return None
+
+    def bound(self, leaves: Sequence[Any]) -> Planned | None:
+        """What runs a call of ``leaves`` that this capture serves, if it is bound to its sizes."""
+        return self._planned_at.get(self._types(leaves))
 
     def has_bucket(self, values: Sequence[int]) -> bool:
         """Whether passes and lowering have been done for ``values``: to bind is all there is."""
@@ -51,10 +72,12 @@ class OpenCapture:
             planned: Planned = StagedPlanned(self._stages, values, keep, key, opened=self)
         else:
             bound = self.capture_at(values)
-            planned = Planned(bound, keep, key, frozenset(), fast=self.fast, opened=self)
+            planned = Planned(bound, keep, key, self.inputs.numbers, fast=self.fast, opened=self)
         planned.binding = self.axes.sizes.named(values)
         planned.why, planned.filed = self.why, self.capture.filed
         self.planned.append(planned)
+        types = self._types(keep)
+        self._planned_at[types], self._values_at[types] = planned, tuple(values)
         return planned
 
     def capture_at(self, values: Sequence[int]) -> Capture:
@@ -70,6 +93,8 @@ class OpenCapture:
         """Be bound to the sizes of ``gone`` no more."""
         calls = self.calls
         self.planned = [planned for planned in self.planned if planned not in gone]
+        self._planned_at = {key: p for key, p in self._planned_at.items() if p not in gone}
+        self._values_at = {key: self._values_at[key] for key in self._planned_at}
         self._past_calls += calls - self.calls
 
     def kept(self, plan: Plan, cells: Sequence[int]) -> PrecomputedResults:

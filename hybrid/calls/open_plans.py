@@ -109,13 +109,14 @@ class BoundCaptures:
         gradient = capture.gradient
         if gradient is not None:
             gradient = replace(gradient, backward=self._back(gradient.backward, values), further={})
+        resized = [i for i, v in enumerate(capture.graph.results) if v.type.is_open]
         reads = [
             (address, was if was is None else make_tensor(binding.type(was.type), None))
             for address, was in capture.place_reads
         ]
         return replace(
             capture, stored_graph=lazy, gradient=gradient, place_reads=reads, firsts=None,
-            plans=plans,
+            plans=plans, resized=frozenset(resized),
         )  # fmt: skip
 
     def _back(self, backward: Backward, values: Sequence[int]) -> Backward:

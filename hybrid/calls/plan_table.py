@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from hybrid.calls.executable import Planned
 from hybrid.calls.families import Family, covers, family_key
-from hybrid.calls.open_families import OpenFamily
+from hybrid.calls.open_families import OpenFamily, families_of
 from hybrid.calls.recapture_reasons import Call, described
+from hybrid.eager.thread_state import STATE
 from hybrid.trace.places.signature import is_number
 
 if TYPE_CHECKING:
@@ -47,6 +48,16 @@ class PlanTable:
             for planned in () if family is None else family.plans:
                 if planned.numbers and planned.serves(leaves) and covers(planned, key[1]):
                     return planned
+        return self._find_bound(key, leaves) if self.open_families else None
+
+    def _find_bound(self, key: Hashable, leaves: Sequence[Any]) -> Planned | None:
+        """The plan of an open capture that serves other sizes, or numbers, of calls of one key."""
+        with STATE:
+            for family in families_of(self.open_families, key, leaves):
+                for made in [made for made in family.captures if made.moves]:
+                    planned = made.bound(leaves)
+                    if planned is not None and made.values(leaves) is not None:
+                        return planned
         return None
 
     def family(self, call: Call) -> Family:
@@ -75,7 +86,7 @@ class PlanTable:
         axes = None if planned.opened is None else planned.opened.axes
         planned.description = described(leaves, planned.numbers, axes)
         planned.made = planned.last_used = next_use()
-        if not planned.numbers:
+        if not (planned.numbers or planned.moves):
             self.plans.setdefault(planned.key, []).append(planned)
         if planned.opened is not None:
             self.bound_nbytes += planned.nbytes

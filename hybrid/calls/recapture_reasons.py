@@ -70,12 +70,15 @@ def described(
     Arguments with open ``axes`` are those of many sizes.
     """
     types: Mapping[int, TensorType] = {} if axes is None else axes.types
+    sizes = {} if axes is None else axes.numbers
     return tuple(
         [
             f"any {type(leaf).__name__}"
             if index in numbers
             else str(types[index])
             if index in types
+            else str(sizes[index])
+            if index in sizes
             else describe_leaf(leaf)
             for index, leaf in enumerate(leaves)
         ]

@@ -13,8 +13,8 @@ from typing import Any
 
 from hybrid.calls.eager_runs import EagerRuns, PlanRequest
 from hybrid.calls.executable import Planned
-from hybrid.calls.families import NONE, NumberInputs
-from hybrid.calls.open_families import MOST, open_family_key
+from hybrid.calls.families import NumberInputs
+from hybrid.calls.open_families import MOST, families_of
 from hybrid.calls.open_plans import BoundCaptures
 from hybrid.calls.plan_table import PlanTable
 from hybrid.calls.recapture_reasons import Call
@@ -23,10 +23,11 @@ from hybrid.core.timing import phase
 from hybrid.eager.launch import fill
 from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import STATE
-from hybrid.errors import EagerOnlyError
+from hybrid.errors import CutShortError, EagerOnlyError
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.trace.capture.captured_graph import Capture
-from hybrid.trace.capture.recapture import uncollected
+from hybrid.trace.capture.recapture import Paths, uncollected
+from hybrid.trace.guards.constants import lasting_call
 
 
 class StagedCalls:
@@ -36,7 +37,9 @@ class StagedCalls:
     options: dict[str, Any]
     _table: PlanTable
     _runs: EagerRuns
+    _paths: Paths
     _made: Any
+    clear: Any
     _trace: Any
     _name: Any
 
@@ -75,6 +78,19 @@ class StagedCalls:
             why="Each way through the branches and loops in which sizes differ is a plan.",
         )
 
+    def _take_lengths(self, error: CutShortError) -> None:
+        """Let the lengths of slices at the line of ``error`` be sizes that depend on values.
+
+        The run has written nothing; where it may have called Python code, the error is raised.
+        """
+        with STATE:
+            graphs = [planned.capture.graph for planned in self._table.all()]
+            calls = any([lasting_call(node) for graph in graphs for node in graph.nodes])
+            if calls or str(error.at) in self._paths.cut:
+                raise error
+            self._paths.cut.add(str(error.at))
+            self.clear()
+
     def _counted(self, planned: Planned, call: Call, given: tuple[Any, ...]) -> Any:
         """The call by ``planned``, which is looked at first from now on."""
         self._table.use(planned)
@@ -97,12 +113,17 @@ class StagedCalls:
         for other in list(self._table.plans.get(planned.key, ())):
             if other.is_staged and other.serves(leaves):
                 yield other
-        family = self._table.open_families.get(open_family_key(planned.key, leaves))
-        for made in () if family is None or planned.opened is None else list(family.captures):
+        families = families_of(self._table.open_families, planned.key, leaves)
+        captures = [(family, made) for family in families for made in family.captures]
+        for family, made in captures if planned.opened is not None else ():
             values = made.values(leaves)
-            if values is not None and not any(one.known == values for one in made.planned):
+            if values is None:
+                continue
+            bound = made.bound(leaves)
+            if bound is None:
                 request = PlanRequest(call, self._table.family(call), family, (made, values))
-                yield self._runs.paid(request, self._made, begin)
+                bound = self._runs.paid(request, self._made, begin)
+            yield bound
 
     def _captured_again(self, planned: Planned, request: PlanRequest) -> Planned:
         """A plan in stages for sizes for which those that there are do not hold."""
@@ -113,8 +134,8 @@ class StagedCalls:
         leaves = call.leaves
         why = "sizes that depend on values meet other conditions"
         if planned.opened is not None:
-            family = self._table.open_families[open_family_key(planned.key, leaves)]
-            trace = functools.partial(self._trace, call.args, call.kwargs, leaves, NONE)
+            family = families_of(self._table.open_families, planned.key, leaves)[0]
+            trace = functools.partial(self._trace, call.args, call.kwargs, leaves)
             found = family.opening(leaves, trace, self.options["optimize"] == "fast")
             if found is not None:
                 found[0].why = why

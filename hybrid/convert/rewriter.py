@@ -19,11 +19,11 @@ from hybrid.convert.trees import (
     TESTED,
     TRIES,
     assigned_lines,
+    blocks_in,
     copied,
     height,
     is_dead,
     is_marked,
-    is_native,
     mark,
     only_augmented,
     returned_of,
@@ -140,6 +140,9 @@ class Rewriter:
                 if value and isinstance(value[0], ast.stmt):
                     with self._inside(node):
                         setattr(node, field_name, self.block(value))
+                elif value and isinstance(value[0], ast.ExceptHandler):
+                    with self._inside(node):
+                        value[:] = map(self.visit, value)
                 else:
                     value[:] = [self.visit(v) if isinstance(v, ast.AST) else v for v in value]
             elif isinstance(value, ast.AST) and field_name not in ("annotation", "returns"):
@@ -196,14 +199,13 @@ class Rewriter:
     @contextmanager
     def _inside(self, node: ast.AST) -> Iterator[None]:
         """Inside a statement that stays as it is."""
-        cost = 3 if isinstance(node, TRIES) else int(isinstance(node, (*LOOPS, ast.With)))
-        with self.blocks(cost):
+        with self.blocks(blocks_in(node)):
             yield
 
     def stays(self, node: ast.stmt, cost: int) -> bool:
         """Whether a construct that takes ``cost`` blocks is to be left as it is."""
         inside = max([height(child) for child in ast.iter_child_nodes(node)], default=0)
-        return self.in_class or is_native(node) or self.depth + cost + inside > MOST_BLOCKS
+        return self.in_class or self.depth + cost + inside > MOST_BLOCKS
 
     # Pieces for converters --------------------------------------------------------------------
 

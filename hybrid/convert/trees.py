@@ -10,6 +10,7 @@ from hybrid.convert.scope import FUNCTIONS, names_in, walk_scope
 
 LOOPS = (ast.While, ast.For)
 TRIES = (ast.Try, ast.TryStar) if hasattr(ast, "TryStar") else (ast.Try,)
+_OTHER_BLOCKS = (ast.With, ast.AsyncWith, ast.AsyncFor)
 _SUSPENDING = (ast.Yield, ast.YieldFrom, ast.Await)
 
 
@@ -61,16 +62,6 @@ def set_returned(guard: ast.stmt, line: int | None) -> None:
 def returned_of(guard: ast.stmt) -> int | None:
     """The line that ``set_returned`` has marked ``guard`` with, if any."""
     return getattr(guard, "hyb_returned", None)
-
-
-def set_native(construct: ast.stmt) -> None:
-    """Mark ``construct`` as one that stays: a jump in a `finally` leaves it."""
-    construct.hyb_native = True  # type: ignore[attr-defined]
-
-
-def is_native(construct: ast.stmt) -> bool:
-    """Whether ``construct`` is marked as one that stays."""
-    return getattr(construct, "hyb_native", False)
 
 
 TESTED = "hyb_tested"  # only whether the value is true is asked
@@ -160,10 +151,12 @@ def _simple(node: ast.AST) -> Iterator[ast.AST]:
 
 def height(node: ast.AST) -> int:
     """The number of blocks, as the compiler counts them, that ``node`` nests."""
-    inside = max([height(child) for child in _children(node)], default=0)
-    if isinstance(node, TRIES):
-        return inside + 3  # a try with handlers in a try with a finally
-    return inside + isinstance(node, (ast.While, ast.For, ast.With, ast.AsyncWith, ast.AsyncFor))
+    return blocks_in(node) + max([height(child) for child in _children(node)], default=0)
+
+
+def blocks_in(node: ast.AST) -> int:
+    """The number of blocks that ``node`` puts around what is inside."""
+    return int(isinstance(node, (*TRIES, ast.ExceptHandler, *LOOPS, *_OTHER_BLOCKS)))
 
 
 def _children(node: ast.AST) -> Iterator[ast.AST]:

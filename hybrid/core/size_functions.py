@@ -106,6 +106,29 @@ def range_of(number: Any) -> Range:
     return (number, number) if isinstance(number, (int, float)) else ANY
 
 
+def polynomial_range(terms: Terms) -> Range:
+    """What a sum of products of variables lies between."""
+    ends = [_scaled(_product_range(monomial), count) for monomial, count in terms]
+    lows, highs = [low for low, _ in ends], [high for _, high in ends]
+    return None if None in lows else sum(lows), None if None in highs else sum(highs)
+
+
+def _scaled(range_: Range, factor: int) -> Range:
+    low, high = (None if end is None else end * factor for end in range_)
+    return (low, high) if factor > 0 else (high, low)
+
+
+def _product_range(monomial: Monomial) -> Range:
+    low: float = 1
+    high: float = 1  # ints, but for infinity
+    for variable in monomial:
+        least, most = variable.range
+        others = (-math.inf if least is None else least, math.inf if most is None else most)
+        ends = [0 if 0 in (x, y) else x * y for x in (low, high) for y in others]
+        low, high = min(ends), max(ends)
+    return None if low == -math.inf else int(low), None if high == math.inf else int(high)
+
+
 def is_single(number: Any) -> bool:
     """Whether its text is one word."""
     return number.is_single if isinstance(number, SizeValue) else number >= 0

@@ -44,6 +44,7 @@ from hybrid.core.size_functions import (
     Terms,
     Variable,
     code_of,
+    polynomial_range,
     range_of,
     value_here,
 )
@@ -121,6 +122,16 @@ class OpenSizes:
         """The conditions that allow one value of a symbol alone."""
         found = [c for c in self.conditions.values() if type(c) is Condition]
         return [c for c in found if c.relation == "==" and c.holds and _is_shifted_symbol(c.size)]
+
+    def asked(self) -> set[SizeSymbol]:
+        """The symbols that the conditions are about."""
+        return {symbol for found in self.conditions.values() for symbol in _symbols_in(found)}
+
+    def drop(self, symbols: Iterable[SizeSymbol]) -> None:
+        """Forget ``symbols`` of which nothing is made."""
+        gone = set(symbols)
+        self.symbols = [symbol for symbol in self.symbols if symbol not in gone]
+        self._tests.clear()
 
     def symbols_of(self, numbers: Iterable[Any]) -> set[SizeSymbol]:
         """The symbols that determine ``numbers``."""
@@ -268,8 +279,7 @@ class Size(SizeValue):
     def range(self) -> Range:
         """The least and the largest value for any binding."""
         if self._range is None:
-            ends = [_scaled(_product_range(m), c) for m, c in self.terms]
-            self._range = _sum_range(ends)
+            self._range = polynomial_range(self.terms)
         return self._range
 
     @property
@@ -650,27 +660,6 @@ def _bound_variable(variable: Variable, known: dict[Variable, Any]) -> Any:
         else:  # of other symbols
             known[variable] = scope.call(variable.function.name, *operands)
     return known[variable]
-
-
-def _sum_range(ranges: Sequence[Range]) -> Range:
-    lows, highs = [low for low, _ in ranges], [high for _, high in ranges]
-    return None if None in lows else sum(lows), None if None in highs else sum(highs)
-
-
-def _scaled(range_: Range, factor: int) -> Range:
-    low, high = (None if end is None else end * factor for end in range_)
-    return (low, high) if factor > 0 else (high, low)
-
-
-def _product_range(monomial: Monomial) -> Range:
-    low: float = 1
-    high: float = 1  # ints, but for infinity
-    for variable in monomial:
-        least, most = variable.range
-        others = (-math.inf if least is None else least, math.inf if most is None else most)
-        ends = [0 if 0 in (x, y) else x * y for x in (low, high) for y in others]
-        low, high = min(ends), max(ends)
-    return None if low == -math.inf else int(low), None if high == math.inf else int(high)
 
 
 def _is_shifted_symbol(size: Size) -> bool:

@@ -544,7 +544,7 @@ _COMPARE = {
 _UNARY = {"neg": ops.negative, "pos": ops.positive, "abs": ops.abs, "invert": ops.bitwise_invert}
 # Methods of the same names as functions: x.sum() is hybrid.sum(x).
 _METHODS = """
-abs all any argmax argmin argsort astype broadcast_to ceil clip cos cumprod cumsum erf exp
+abs all any argmax argmin argsort argwhere astype broadcast_to ceil clip cos cumprod cumsum erf exp
 expand_dims flatten flip floor gelu isfinite isinf isnan log log1p log2 log10 log_softmax logsumexp
 matmul max mean min moveaxis nonzero permute_dims pow prod relu repeat_interleave reshape roll round
 rsqrt sigmoid sign silu sin softmax sort split sqrt square squeeze std sum swapaxes take tanh tile

@@ -13,7 +13,7 @@ from hybrid.explain.explanation import GuardRow, Input
 from hybrid.explain.words import is_plain, is_telling, listed, shown
 from hybrid.ir.printer import names_of
 from hybrid.ir.record import Leaf
-from hybrid.trace.capture.captured_graph import Capture, Source
+from hybrid.trace.capture.captured_graph import Capture, Item, OpenAxes, Source
 from hybrid.trace.guards.matching import AnyNumber
 from hybrid.trace.places.address import GIVEN, Address, ArgumentLeaf
 from hybrid.trace.places.code_owner import CONTAINERS
@@ -115,6 +115,11 @@ def place_names(
     return [slot_name(place, paths) for place in places]
 
 
+def outside_rows(axes: OpenAxes) -> tuple[str, ...]:
+    """The tensors outside that have open ``axes``, with their types."""
+    return tuple([f"{slot_name(place, {})} {type_}" for place, type_ in axes.outside.items()])
+
+
 def _attribute(owner: Any, name: str, paths: Mapping[Any, str]) -> str:
     if isinstance(owner, types.CellType):  # a variable of an enclosing function
         return paths.get(id(owner), "a closure variable")
@@ -207,23 +212,35 @@ def guard_rows(capture: Capture, inputs: Sequence[tuple[str, str]]) -> tuple[Gua
 
 def size_rows(
     captures: Iterable[Capture],
-    fixing: Mapping[tuple[int, int], Any],
+    fixing: Mapping[tuple[Item, int], Any],
     refusal: str,
     names: Sequence[str],
+    paths: Callable[[Capture], Mapping[Any, str]],
 ) -> Iterator[str]:
     """A row for each open capture and its conditions, and for each axis that is fixed.
 
-    ``fixing`` are axes of leaves with the conditions that fix them; ``names`` those of the leaves.
+    ``fixing`` are axes of tensors with the conditions that fix them; ``names`` those of the leaves,
+    ``paths`` what the author calls other tensors.
     """
+    known: Mapping[Any, str] = {}
     for capture in captures:
-        if capture.open_axes is None:
+        axes = capture.open_axes
+        if axes is None:
             continue
-        types = [f"{names[i]} {type_}" for i, type_ in sorted(capture.open_axes.types.items())]
+        types = [f"{names[i]} {type_}" for i, type_ in sorted(axes.types.items())]
+        types += [f"{names[i]} {size}" for i, size in sorted(axes.numbers.items())]
+        if axes.outside:
+            known = paths(capture)
+        types += [f"{slot_name(place, known)} {type_}" for place, type_ in axes.outside.items()]
         yield f"open: {', '.join(types)}"
-        for condition in capture.open_axes.sizes.conditions.values():
+        for condition in axes.sizes.conditions.values():
             yield f"   where {condition}{_place(condition)}"
-    for (leaf, axis), condition in sorted(fixing.items()):
-        yield f"axis {axis} of {names[leaf]} is fixed: {condition}{_place(condition)}"
+    rows = [
+        (names[item] if isinstance(item, int) else slot_name(item, known), axis, condition)
+        for (item, axis), condition in fixing.items()
+    ]
+    for name, axis, condition in sorted(rows, key=lambda row: row[:2]):
+        yield f"axis {axis} of {name} is fixed: {condition}{_place(condition)}"
     if refusal:
         yield f"no axis is open: {refusal}"
 

@@ -14,6 +14,7 @@ from typing import Any
 from hybrid.core.dataclass import dataclass
 from hybrid.core.tree import LEAF, Structure
 from hybrid.core.types import TensorType
+from hybrid.eager.tensor import Tensor
 from hybrid.explain.argument_names import given_name
 from hybrid.explain.words import listed, shown
 from hybrid.trace.places.signature import describe_leaf, is_number
@@ -61,7 +62,9 @@ def records_of(plans: Iterable[Any], names: Collection[str]) -> list[KeyRecord]:
     for planned in plans:
         structure, keys, *rest = planned.key
         guards = (*planned.guards.always, *planned.guards.by_epoch)
-        outside = {guard.name: guard.expected for guard in guards if guard.name in names}
+        # A place of tensors expects none of them.
+        told = [g for g in guards if g.name in names and g.expected is not type(planned.guards)]
+        outside = {guard.name: guard.expected for guard in told}
         texts = tuple(map(_cut, planned.description))
         if not planned.numbers:
             found.append(KeyRecord(structure, keys, texts, tuple(rest), outside))
@@ -154,6 +157,8 @@ def _outside(records: Sequence[KeyRecord]) -> Iterator[KeyChange]:
 
 
 def _held(name: str, value: Any) -> str:
+    if isinstance(value, Tensor):
+        return f"pad {name} to a few sizes, and leave out dynamic=False if it is there"
     if is_number(value) and not isinstance(value, bool):
         return f"keep {name} in a tensor, whose value is no part of the key"
     return f"let {name} have few values, or hybridize what does not depend on it"

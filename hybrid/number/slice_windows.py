@@ -8,7 +8,7 @@ from typing import Any, NoReturn
 
 from hybrid import ops
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import CaptureError, PathError, author_location
+from hybrid.errors import CaptureError, CutShortError, PathError, author_location
 from hybrid.ir import Node, Value
 from hybrid.ir.interpreter import current
 from hybrid.number.staging import check
@@ -39,7 +39,9 @@ def window(_self: Number, taken: slice, size: int) -> Tensor | None:
             inside = first <= size - length
             fits = inside if fits is None else ops.logical_and(fits, inside)
         if fits is not None:
-            check(fits, partial(_refuse_cut, length, size), (first,), (CaptureError,))
+            if _was_cut():
+                return _refuse_length()
+            check(fits, partial(_refuse_cut, length, size), (first,), (CutShortError,))
         if start.may_be_below(0):
             first = ops.where(first < 0, first + size, first)
     return first + ops.arange(0, length, step)
@@ -95,6 +97,14 @@ def _same(a: Value, b: Value, maker: Maker) -> bool:
     )
 
 
+def _was_cut() -> bool:
+    """Whether a run has cut the slice short that this line of the author's makes."""
+    tracer: Any = current()
+    while tracer.parent is not None:
+        tracer = tracer.parent
+    return tracer.paths is not None and str(author_location()) in tracer.paths.cut
+
+
 def _refuse_length() -> None:
     """Raise where sizes do not depend on values."""
     tracer: Any = current()
@@ -111,7 +121,7 @@ def _refuse_length() -> None:
 
 
 def _refuse_cut(length: int, size: int, start: int) -> NoReturn:
-    raise CaptureError(
+    raise CutShortError(
         f"a slice of {length} elements from {start} on does not fit an axis of size {size}",
         why="Shapes in a graph are fixed. Eagerly the slice would be cut short here.",
         fix="let the slice begin where all of it fits, or pad the tensor",

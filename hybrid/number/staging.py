@@ -73,11 +73,14 @@ class NumberCall(OwnCall):
     def location(self) -> Location | None:  # type: ignore[override]
         return self.place.location
 
-    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
+    def plain(self, *arrays: Any) -> Any:
+        """What the function gives for the numbers in ``arrays``."""
         numbers = iter([np.asarray(a).item() for a in arrays])
-        given = [next(numbers) if a is HERE else a for a in self.arguments]
+        return self.function(*[next(numbers) if a is HERE else a for a in self.arguments])
+
+    def __call__(self, *arrays: Any) -> tuple[Any, ...]:
         try:
-            found = self.function(*given)
+            found = self.plain(*arrays)
             if not self.kinds:
                 return ()
             values = found if len(self.kinds) > 1 else (found,)
@@ -229,6 +232,13 @@ def host(
     """Stage a call of ``function`` on the plain numbers; its results have ``kinds``."""
     arguments = (HERE,) * len(operands) if arguments is None else tuple(arguments)
     call = NumberCall(function, arguments, kinds, CodePlace.here(), raises)
-    call, operands = current().leaving(call, operands)
-    attrs = {"function": call, "types": tuple([TYPES[kind] for kind in kinds])}
+    return host_call(call, operands, tuple([TYPES[kind] for kind in kinds]))
+
+
+def host_call(
+    call: OwnCall, operands: Sequence[Tensor], types: tuple[TensorType, ...]
+) -> tuple[Tensor, ...]:
+    """Stage ``call``, of arrays; its results have ``types``."""
+    function, operands = current().leaving(call, operands)
+    attrs = {"function": function, "types": types}
     return tuple(results_of(current().apply(py_call, operands, attrs)))

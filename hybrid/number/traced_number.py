@@ -19,7 +19,14 @@ from hybrid.core.size_functions import range_of
 from hybrid.core.sizes import is_at_most
 from hybrid.core.types import DEFAULT_FLOAT, DType, bool_, float64, int64
 from hybrid.eager.tensor import Tensor, leaked, refuse_leaked
-from hybrid.errors import ArgumentError, DTypeError, NeedsValue, OutOfRangeError, author_location
+from hybrid.errors import (
+    ArgumentError,
+    DTypeError,
+    NeedsValue,
+    OutOfRangeError,
+    RangeError,
+    author_location,
+)
 from hybrid.ir import Builder, Value, get_op
 from hybrid.ir.interpreter import current
 from hybrid.number.staging import CLASSES, DTYPES, MAX, MIN, TYPES, check, guarded
@@ -204,7 +211,7 @@ class Number:
         return ops.where(self.tensor < 0, self.tensor + size, self.tensor)
 
 
-UNFIT = (DTypeError, ValueError)
+UNFIT = (RangeError, DTypeError, ValueError)  # the first that fits is what is raised
 
 
 def _lift_plain(value: Any, dtype: DType) -> Any:

@@ -2,7 +2,14 @@
 
 from hybrid.ops.axes.cumulative import cumprod, cumsum, cumulative_prod, cumulative_sum
 from hybrid.ops.axes.reduction import all, any, argmax, argmin, max, mean, min, prod, sum
-from hybrid.ops.axes.sets import nonzero, unique_all, unique_counts, unique_inverse, unique_values
+from hybrid.ops.axes.sets import (
+    argwhere,
+    nonzero,
+    unique_all,
+    unique_counts,
+    unique_inverse,
+    unique_values,
+)
 from hybrid.ops.axes.sorting import argsort, searchsorted, sort, topk
 from hybrid.ops.axes.statistics import (
     count_nonzero,
@@ -240,6 +247,7 @@ __all__ = [
     "argmax",
     "argmin",
     "argsort",
+    "argwhere",
     "as_tensor",
     "asin",
     "asinh",

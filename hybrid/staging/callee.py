@@ -37,6 +37,11 @@ from hybrid.trace.places.code_owner import is_library, is_library_class, of_pack
 from hybrid.trace.values.optional import OptionalValue
 from hybrid.trace.values.traced_text import Text
 
+_DECORATED = next(
+    constant
+    for constant in contextlib.ContextDecorator.__call__.__code__.co_consts
+    if isinstance(constant, types.CodeType)
+)
 _MANAGING = contextlib.contextmanager(lambda: iter(())).__code__
 _PACKAGES = ("site-packages", "dist-packages")
 FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
@@ -169,12 +174,12 @@ def converted(function: Any) -> Any:
     if isinstance(function, types.FunctionType):
         if is_users(function):
             return convert(function)
-        return _managing(function) or _with_functions(function)
+        return _managing(function) or _decorated(function) or _with_functions(function)
     if isinstance(function, types.MethodType):
         inner = function.__func__
         if isinstance(inner, types.FunctionType) and is_users(inner):
             return convert(function)
-        managing = _managing(inner)
+        managing = _managing(inner) or _decorated(inner)
         if managing is not None:
             return types.MethodType(managing, function.__self__)
         announce = announcer(function)
@@ -206,6 +211,20 @@ def _managing(function: Any) -> Any:
     inner = function.__wrapped__
     users = isinstance(inner, types.FunctionType) and is_users(inner)
     return contextlib.contextmanager(converted(inner)) if users else None
+
+
+def _decorated(function: Any) -> Any:
+    """What a context manager makes of a function that it decorates, converted."""
+    if getattr(function, "__code__", None) is not _DECORATED:
+        return None
+    made = convert(function)
+    variables = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    found = {name: cell.cell_contents for name, cell in variables}
+    manager = found["self"]
+    if isinstance(manager, contextlib._GeneratorContextManager):
+        found["self"] = type(manager)(converted(manager.func), manager.args, manager.kwds)
+    cells = tuple([types.CellType(found[name]) for name in made.__code__.co_freevars])
+    return types.FunctionType(made.__code__, made.__globals__, made.__name__, None, cells)
 
 
 def _is_python(function: Any) -> bool:

@@ -58,6 +58,7 @@ STAGING_BY: dict[str, tuple[str, ...]] = {
     "effects.library_effects": ("gone_over", "refusing", "stored_in"),
     "effects.log_calls": ("log_override",),
     "iteration.folds": ("collected", "decided", "extreme", "part_of"),
+    "iteration.generators": ("Generated",),
     "iteration.list_sum": ("sum_of",),
     "library.builtins": ("override_of",),
     "loops.for_node": ("staged_for",),

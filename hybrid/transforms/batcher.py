@@ -12,10 +12,10 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from hybrid.core.types import DType
-from hybrid.eager.batched_value import Lane, shared
+from hybrid.eager.batched_value import Lane
 from hybrid.eager.execution import as_tensor, prepare, variable
 from hybrid.eager.tensor import Tensor, make_tensor, refuse_leaked
-from hybrid.errors import ArgumentError, author_location
+from hybrid.errors import ArgumentError, RowSizeError, author_location
 from hybrid.ir import Op
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.record import (
@@ -106,8 +106,9 @@ class Batcher:
     def sized(self, op: Op, operand: Tensor) -> Tensor:
         content = self.traced(operand).content
         with interpreting(self.around):
-            outer = shared(content, f"{op.name} of values that differ from row to row")
-            return current().sized(op, outer)
+            if content.batched:
+                raise RowSizeError(str(content.type), self.rows, at=author_location())
+            return current().sized(op, content.outer)
 
     def size_value(self, number: Any) -> None:
         return None

@@ -143,9 +143,9 @@ def test_calls_that_no_plan_gives_the_bits_of_rest_too() -> None:
     with pytest.warns(UserWarning, match="alternating runs eagerly: this gradient is one"):
         assert describe(hybridized(X, count)) == want
     hybridized._runs.ledger.clock = Steps(0.02)
-    for _ in range(20):
+    for _ in range(60):
         assert describe(hybridized(X, count)) == want
-    assert hybridized.ledger.state == "rests" and hybridized.ledger.calls >= 20
+    assert hybridized.ledger.state == "rests" and hybridized.ledger.calls >= 60
 
 
 def test_a_capture_that_imports_modules_counts_for_nothing() -> None:

@@ -114,24 +114,22 @@ def test_sizes_open_whatever_that_takes_and_are_bound_when_that_pays() -> None:
     assert timed.ledger.captures == 2 and timed.ledger.saved_seconds == 0
     assert timed(hy.ones(40)) == ["eager"]  # of which nothing is known yet
     assert timed(hy.ones(50)) == ["binding", "plan"]  # that would take as long, at least
-    assert timed(hy.ones(21)) == ["eager"]  # and that might take much less
-    assert timed(hy.ones(22)) == ["binding", "plan"]
-    assert timed.ledger.bindings == 2
-    assert timed.ledger.saved_seconds == pytest.approx(2 * (0.01 - 0.001))
+    assert timed(hy.ones(2)) == ["binding", "plan"]  # plans are known to be faster
+    assert timed(hy.ones(3)) == ["binding", "plan"]
+    assert timed.ledger.bindings == 3
 
 
-def test_sizes_that_come_again_are_bound_in_advance() -> None:
+def test_sizes_are_bound_in_advance_where_plans_are_known_to_be_faster() -> None:
     timed = Timed(squashed, capture=0.2, bucket=0.05, binding=0.001, eager=6e-5, plan=3e-5)
     for _ in range(3):
         timed(hy.ones(20)), timed(hy.ones(30))
-    sizes = [hy.ones(n) for n in range(31, 81)]  # 50 ms: half of them may be bound
+    sizes = [hy.ones(n) for n in range(31, 64)]  # 33 ms, and 25 may be spent
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert [timed(x) for x in sizes] == [["eager"]] * 50
-        again = [timed(x) for x in sizes]
-    assert again[:20] == [["binding", "plan"]] * 20
-    assert again[30:] == [["eager"]] * 20
-    assert timed.ledger.bindings == again.count(["binding", "plan"]) <= 26
+        first = [timed(x) for x in sizes]
+    assert first[:24] == [["binding", "plan"]] * 24
+    assert first[27:] == [["eager"]] * 6
+    assert timed.ledger.bindings == first.count(["binding", "plan"]) <= 27
 
 
 def test_a_bucket_is_made_when_calls_have_waited_for_as_long_as_it_takes() -> None:
@@ -143,8 +141,7 @@ def test_a_bucket_is_made_when_calls_have_waited_for_as_long_as_it_takes() -> No
     done = [timed(x) for x in sizes]
     assert done == [["capture", "plan"]] * 2
     far = [timed(hy.ones((n, 64))) for n in range(2000, 2006)]
-    assert far[0] == far[1] == ["eager"]
-    assert ["bucket", "plan"] in far
+    assert far[0] == ["eager"] and far[1] == ["bucket", "plan"]
     assert all(part in (["eager"], ["bucket", "plan"], ["binding", "plan"]) for part in far)
     assert timed.ledger.captures == 2
 

@@ -15,6 +15,7 @@ from hybrid.errors import (
     BatchedValueError,
     CaptureError,
     OutOfRangeError,
+    RowSizeError,
     ShapeError,
 )
 from hybrid.ir import parse
@@ -353,6 +354,40 @@ def test_rows_of_vmap_have_sizes_of_their_own() -> None:
     function = hy.hybridize(lambda x: x[x > 0].sum())
     with pytest.raises(BatchedValueError, match="differ"):
         hy.vmap(function)(hy.ones((2, 3)))
+
+
+SELECTIONS = {
+    "mask": lambda x, m: x[m] * 2,
+    "nonzero": lambda x, m: hy.nonzero(m)[0] * x.sum(),
+    "argwhere": lambda x, m: hy.argwhere(m).sum() + x,
+    "unique_values": lambda x, m: x.sum() * hy.unique_values(m).shape[0],
+    "repeat": lambda x, m: hy.repeat(x, hy.astype(m, hy.int64) + 1),
+}
+
+
+@pytest.mark.parametrize("name", SELECTIONS)
+def test_selections_inside_vmap(name: str) -> None:
+    select, rows = SELECTIONS[name], hy.reshape(hy.arange(12, dtype=hy.float32), (3, 4)) - 5
+
+    def by_one(x, mask):
+        return hy.vmap(lambda row: select(row, mask))(x)
+
+    def by_each(x):
+        return hy.vmap(lambda row: select(row, row > 0))(x)
+
+    mask = hy.asarray([True, False, True, True])
+    expected = hy.stack([select(row, mask) for row in rows])
+    assert describe(by_one(rows, mask)) == describe(expected)
+    with pytest.warns(UserWarning, match=r"by_one runs eagerly: a size .* inside vmap"):
+        assert describe(hy.hybridize(by_one)(rows, mask)) == describe(expected)
+    for function in (by_each, hy.hybridize(by_each)):
+        with warnings.catch_warnings(), pytest.raises(RowSizeError) as caught:
+            warnings.simplefilter("ignore")
+            function(rows)
+        line = select.__code__.co_firstlineno
+        assert str(caught.value).startswith("elements were selected by values (")
+        assert f"differ from row to row inside vmap ({__file__}:{line})\n" in str(caught.value)
+        assert "Fix: keep the shape: hybrid.where(mask, x, 0)" in str(caught.value)
 
 
 # Elsewhere ---------------------------------------------------------------------------------------

@@ -183,6 +183,11 @@ def places(x):
     return hy.nonzero(x > 0)
 
 
+@program(matrix)
+def rows_of_places(x):
+    return hy.argwhere(x > 0)
+
+
 @program(digits)
 def distinct_values(x):
     return hy.unique_values(x)

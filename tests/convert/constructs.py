@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -219,6 +220,50 @@ def jumps_in_finally(n):
             if n == 2:
                 return "swallowed"
     return i
+
+
+@case(1, 2)
+def break_in_finally_of_a_class(n):
+    class Inner:
+        for i in range(3):
+            try:
+                if i == n:
+                    raise ValueError
+            finally:
+                if i == 1:
+                    break
+
+    return Inner.i
+
+
+@case(1, 2, 3)
+def clauses_in_a_class(n):
+    class Inner:
+        try:
+            if n > 1:
+                raise KeyError(n) if n == 2 else ValueError(n)
+            m = 1
+        except KeyError as error:
+            m = error.args[0] * 2
+        except ValueError:
+            m = 4
+        else:
+            m = m + 6
+        finally:
+            k = n
+
+    return Inner.m, Inner.k
+
+
+@case(1, 2)
+def with_in_a_class(n):
+    class Inner:
+        with contextlib.suppress(ValueError):
+            if n == 1:
+                raise ValueError
+            n = 3
+
+    return vars(Inner).get("n")
 
 
 @case(1, 2)

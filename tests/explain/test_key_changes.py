@@ -50,6 +50,24 @@ def test_many_values_and_long_ones_are_cut() -> None:
     assert found == f"argument mode: {values}, ..."
 
 
+class State:
+    k = X
+
+
+def test_tensors_outside_have_sizes() -> None:
+    name = f"{State.__name__}.k"
+    outside = [{name: hy.ones(n)} for n in (4, 5)]
+    fix = f"pad {name} to a few sizes, and leave out dynamic=False if it is there"
+    assert told(of, (X,), (X,), outside=outside) == [(f"{name}: f32[4], f32[5]", fix)]
+    hybridized = hy.hybridize(lambda: State.k * 2)
+    hybridized()
+    plans = hybridized._table.all()
+    names = [guard.name for guard in plans[0].guards.always]
+    assert name in names
+    [record] = records_of(plans, names)
+    assert record.outside.keys() == {*names} - {name}  # any tensor of that type will do
+
+
 def test_numbers_become_tensors() -> None:
     assert told(of, *[(X, n) for n in (1, 2, 2, 3)]) == [
         (

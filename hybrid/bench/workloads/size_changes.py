@@ -190,14 +190,55 @@ def grown_cache() -> Case:
             found.append(y)
         return [*found, keys, values]
 
+    ways = {"eager": lambda: generate(attended), "hybridized": lambda: generate(captured)}
+    return in_the_long_run(label, ways, captured)
+
+
+def in_the_long_run(label: str, ways: dict[str, Way], captured: Any) -> Case:
+    """Ways to fill a cache, timed once all its sizes are bound."""
+
     def check() -> dict[str, str]:
-        require_same_bits(label, generate(attended), generate(captured))
+        require_same_bits(label, *[way() for way in ways.values()])
         for _ in range(SETTLED):  # sizes are bound when what others have saved pays for it
-            generate(captured)
+            ways["hybridized"]()
         return {label: f"{len(captured.plans)} captures; timed after {SETTLED} caches"}
 
-    ways = {"eager": lambda: generate(attended), "hybridized": lambda: generate(captured)}
     return timed(label, ways, check, {"hybridized": Target(0.7)}, parts=TOKENS)
+
+
+class Cache:
+    """The keys and values of the tokens so far, in attributes."""
+
+    def __init__(self, heads: int, width: int) -> None:
+        self.empty = hy.zeros((heads, 0, width))
+        self.reset()
+
+    def reset(self) -> None:
+        self.keys = self.values = self.empty
+
+    def attended(self, query: Any, key: Any, value: Any) -> Any:
+        self.keys = hy.concat([self.keys, key], axis=1)
+        self.values = hy.concat([self.values, value], axis=1)
+        return hy.softmax(query @ self.keys.mT * 0.125, axis=-1) @ self.values
+
+
+def grown_attributes() -> Case:
+    """The same in attributes of an object."""
+    heads, width = 4, 64
+    label = f"cache of {TOKENS} tokens in attributes"
+    rows = [[floats(heads, 1, width) * 0.1 * (i + t) for i in range(3)] for t in range(TOKENS)]
+    plain, captured = Cache(heads, width), Cache(heads, width)
+    step = hy.hybridize(captured.attended)
+
+    def generate(cache: Cache, call: Callable[..., Any]) -> list[Any]:
+        cache.reset()
+        return [*[call(*row) for row in rows], cache.keys, cache.values]
+
+    ways = {
+        "eager": lambda: generate(plain, plain.attended),
+        "hybridized": lambda: generate(captured, step),
+    }
+    return in_the_long_run(label, ways, step)
 
 
 def positive_sum(x: Any) -> Any:
@@ -214,6 +255,7 @@ def sizes() -> list[Case]:
         *map(each_length_once, WIDTHS),
         *sizes_seen_before(),
         grown_cache(),
+        grown_attributes(),
         beside(f"sum of a mask, {MASKED:,}", positive_sum, [floats(MASKED)], 1.1),
         *map(first_calls, WIDTHS),
     ]

@@ -156,6 +156,11 @@ class Binding(Loops):
                 if kind == "output":
                     counts[what] = counts.get(what, 0) + 1
         aliases = {output for a in self.capture.aliases for output in (a.output, a.index)}
+        read = {
+            source.address.key: type_
+            for source, type_ in zip(self.capture.sources, self.capture.input_types, strict=True)
+            if source.address is not None
+        }
         return {
             w.recipe.leaves[0][1]: w
             for w in self.capture.place_writes
@@ -168,6 +173,8 @@ class Binding(Loops):
             and w.address.owner is not GIVEN
             and self.reuses
             and w.recipe.leaves[0][1] not in aliases
+            and w.recipe.leaves[0][1] not in self.capture.resized
+            and read.get(w.address.key, own := self.types[w.recipe.leaves[0][1]]) is own
             and w.recipe.leaves[0][1] not in self.plan.exposed
         }
 

@@ -142,7 +142,7 @@ class _Reader:
             size = at(kinds[i].shape, axis)
             if type(size) is not Size or size.terms != (((symbol,), 1),):
                 raise Malformed("a symbol stands elsewhere")
-        return OpenAxes(sizes, places, kinds, closed)
+        return OpenAxes(sizes=sizes, places=places, types=kinds, closed=closed)
 
     def fits(self, tensor: Any, kind: TensorType) -> bool:
         """Return whether ``tensor`` is of a type, or of one that an open one stands for."""

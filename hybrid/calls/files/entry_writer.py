@@ -107,6 +107,10 @@ class _Writer:
         """Return the row of the axes that are open."""
         axes = self.capture.open_axes
         assert axes is not None
+        if axes.outside:
+            raise Unkeepable("tensors outside its arguments have open axes")
+        if axes.numbers:
+            raise Unkeepable("numbers among its arguments are sizes of open axes")
         self.rows.sizes(axes.sizes)
         open_, closed = (
             [[i, self.type(kind)] for i, kind in kinds.items()]

@@ -14,8 +14,22 @@
                                       return hyb_result
 
 Where one branch of an ``if`` surely jumps, what follows the ``if`` moves into the other branch, and
-a jump to where control goes anyway needs no flag.  Jumps inside ``finally`` (which swallow an
-exception) stay as they are, and with them the constructs between them and where they lead.
+a jump to where control goes anyway needs no flag.
+
+A jump out of a ``finally`` takes the place of what is raised, or of a jump that led there::
+
+    try:                              try:
+        A                                 A
+    finally:                          except:
+        if x > 1:           ==>           if x > 1:
+            return x                          hyb_result = x
+        use(x)                                hyb_returned = True
+                                          else:
+                                              use(x)
+                                          if hyb__.clear(hyb_returned):
+                                              raise
+                                      else:
+                                          ...  # the same, without the raise
 """
 
 from __future__ import annotations
@@ -31,8 +45,8 @@ from hybrid.convert.trees import (
     TRIES,
     assigned_lines,
     blocks_of,
+    copied,
     mark_dead,
-    set_native,
     set_returned,
     set_stops,
 )
@@ -52,7 +66,6 @@ class BlockPosition:
     loop: int = 0  # number of the loop around it that is converted; 0: none
     ends_iteration: bool = False  # whether the iteration ends where the block does
     guards: int = 0
-    native: bool = False  # whether jumps out of the innermost loop stay as they are
 
 
 @dataclass(slots=True)
@@ -76,10 +89,9 @@ class Jumps(Converter):
 class _Lowering:
     def __init__(self, node: ast.FunctionDef) -> None:
         self.node = node
-        self.loops = 0
-        self.native, self.native_returns = _native_constructs(node.body)
-        self.returns = not self.native_returns and _returns_inside(node.body, self.native)
-        self.needed = bool(self.native) or self.returns or _loop_jumps(node.body, self.native)
+        self.loops = self.ends = 0
+        self.returns = _returns_inside(node.body)
+        self.needed = self.returns or _loop_jumps(node.body)
 
     def run(self) -> Body:
         start = 1 if ast.get_docstring(self.node, clean=False) is not None else 0
@@ -120,7 +132,7 @@ class _Lowering:
 
     def _absorbs(self, node: ast.stmt, rest: Body) -> bool:
         """Move ``rest`` into the branch of an ``if`` that does not jump."""
-        if not isinstance(node, ast.If) or id(node) in self.native or not self._jumps(node):
+        if not isinstance(node, ast.If) or not self._jumps(node):
             return False
         body_ends, else_ends = _block_ends(node.body), _block_ends(node.orelse)
         if body_ends == else_ends:
@@ -160,20 +172,32 @@ class _Lowering:
     def statement(self, node: ast.stmt, place: BlockPosition) -> PlainBlock:
         if isinstance(node, ast.Return) and self.returns:
             return self._return(node, place)
-        if isinstance(node, (ast.Break, ast.Continue)) and not place.native:
+        if isinstance(node, (ast.Break, ast.Continue)):
             return self._loop_jump(node, place)
         if isinstance(node, LOOPS):
             return self._loop(node, place)
         if isinstance(node, TRIES):
             return self._try(node, place)
-        if id(node) in self.native:
-            set_native(node)
         flags: set[str] = set()
         for block in blocks_of(node):
             lowered = self.block(list(block), place)
             block[:] = lowered.body or [located(ast.Pass(), node)]
             flags |= lowered.flags
-        return PlainBlock([node], flags)
+        made = PlainBlock([node], flags)
+        if isinstance(node, ast.With) and (len(node.items) > 1 or _may_end_jumps(node.body)):
+            self._may_suppress(made, node)
+        return made
+
+    def _may_suppress(self, made: PlainBlock, node: ast.With) -> None:
+        """Keep the flags only where the block ends: what it suppresses may be on a jump's way."""
+        self.ends += 1
+        before: Body = []
+        for flag in sorted(made.flags):
+            kept = f"{flag}_{self.ends}"
+            before.append(_assign(node, kept, constant(node, False)))
+            node.body.append(_assign(node, kept, name(node, flag)))
+            made.body.append(_assign(node, flag, name(node, kept)))
+        made.body[:0] = before
 
     def _return(self, node: ast.Return, place: BlockPosition) -> PlainBlock:
         value = node.value if node.value is not None else constant(node, None)
@@ -189,12 +213,6 @@ class _Lowering:
         return PlainBlock([_assign(node, flag, constant(node, True))], {flag})
 
     def _loop(self, node: ast.While | ast.For, place: BlockPosition) -> PlainBlock:
-        if id(node) in self.native:
-            set_native(node)
-            inner = replace(place, last=False, ends_iteration=False, native=True)
-            node.body = self.block(node.body, inner).body
-            node.orelse = self.block(node.orelse, replace(inner, native=place.native)).body
-            return PlainBlock([node])
         self.loops += 1
         number = self.loops
         inner = BlockPosition(False, number, True, place.guards)
@@ -219,16 +237,20 @@ class _Lowering:
         return made
 
     def _try(self, node: ast.Try, place: BlockPosition) -> PlainBlock:
-        if id(node) in self.native:
-            set_native(node)
-        # `finally` keeps its jumps; what it runs before control leaves is what Python would run.
+        if any(map(_jumps_out, node.finalbody)):
+            return self._jumping_end(node, place)
         inner = replace(place, last=False, ends_iteration=False) if node.orelse else place
         lowered = self.block(node.body, inner)
         flags = set(lowered.flags)
         node.body = lowered.body
         for handler in node.handlers:
             handled = self.block(handler.body, place)
-            handler.body = handled.body
+            # What has ended the body may have done so on the way of a jump.
+            forgotten = sorted(lowered.flags) if _may_end_jumps(node.body) else []
+            handler.body = [
+                *[_assign(handler.body[0], flag, constant(node, False)) for flag in forgotten],
+                *handled.body,
+            ]
             flags |= handled.flags
         if node.orelse and lowered.flags:
             after = PlainBlock()
@@ -236,30 +258,36 @@ class _Lowering:
         else:
             after = self.block(node.orelse, place)
         node.orelse = after.body
-        final = self.block(
-            node.finalbody, BlockPosition(False, place.loop, False, place.guards, True)
-        )
-        node.finalbody = final.body
+        end = self.block(node.finalbody, BlockPosition(False, place.loop, False, place.guards))
+        node.finalbody = end.body
         return PlainBlock([node], flags | after.flags)
 
-
-# What stays native ------------------------------------------------------------------------------
-
-
-def _native_constructs(body: Body) -> tuple[set[int], bool]:
-    """(ids of the constructs that keep their jumps, whether the function keeps its returns)."""
-    native: set[int] = set()
-    native_returns = False
-    jumps = list(_all_jumps(body, [], None))
-    while True:
-        before = len(native), native_returns
-        for jump in jumps:
-            stays = jump.in_finally or any(id(n) in native for n in jump.between)
-            if stays or (native_returns and jump.loop is None):
-                native.update(map(id, jump.between))
-                native_returns = native_returns or jump.loop is None
-        if (len(native), native_returns) == before:
-            return native, native_returns
+    def _jumping_end(self, node: ast.Try, place: BlockPosition) -> PlainBlock:
+        """A ``try`` with jumps out of its ``finally``, which runs as a clause and as an else."""
+        end, node.finalbody = node.finalbody, []
+        lowered = self.block(node.body, place)
+        at = end[0]
+        self.ends += 1
+        position = BlockPosition(False, place.loop, False, place.guards)
+        set_aside = {flag: f"{flag}_{self.ends}" for flag in sorted(lowered.flags)}
+        blocks, flags = [], set(lowered.flags)
+        for raised in (True, False):
+            made = self.block([copied(statement) for statement in end], position)
+            flags |= made.flags
+            head, tail = [], []
+            for flag, kept in set_aside.items():
+                if not raised:
+                    head.append(_assign(at, kept, name(at, flag)))
+                    tail.append(_assign(at, flag, name(at, kept)))
+                head.append(_assign(at, flag, constant(at, False)))
+            if raised:
+                tail = [located(ast.Raise(None, None), at)]
+            if tail and not _block_ends(end):
+                made.body.append(_guard(at, made.flags, tail))
+            blocks.append([*head, *made.body])
+        clause = located(ast.ExceptHandler(None, None, blocks[0]), at)
+        whole = located(ast.Try(lowered.body, [clause], blocks[1], []), node)
+        return PlainBlock([whole], flags)
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,18 +295,17 @@ class _Jump:
     node: ast.stmt
     loop: ast.stmt | None  # where it leads; None: out of the function
     between: tuple[ast.stmt, ...]  # the constructs it leaves, and that loop
-    in_finally: bool
 
 
 def _all_jumps(body: Sequence[ast.stmt], around: list[Any], loop: int | None) -> list[_Jump]:
-    """The jumps below ``body``; ``around`` are constructs and, as None, `finally` blocks."""
+    """The jumps below ``body``, with constructs ``around`` it."""
     found: list[_Jump] = []
     for node in body:
         if isinstance(node, ast.Return):
-            found.append(_jump(node, None, around))
+            found.append(_Jump(node, None, tuple(around)))
         elif isinstance(node, (ast.Break, ast.Continue)):
             if loop is not None:
-                found.append(_jump(node, around[loop], around[loop:]))
+                found.append(_Jump(node, around[loop], tuple(around[loop:])))
         elif isinstance(node, LOOPS):
             found += _all_jumps(node.body, [*around, node], len(around))
             found += _all_jumps(node.orelse, [*around, node], loop)
@@ -287,8 +314,7 @@ def _all_jumps(body: Sequence[ast.stmt], around: list[Any], loop: int | None) ->
                 found += _all_jumps(block, [*around, node], loop)
         elif isinstance(node, TRIES):
             for block in blocks_of(node):
-                inside = [*around, None] if block is node.finalbody else [*around, node]
-                found += _all_jumps(block, inside, loop)
+                found += _all_jumps(block, [*around, node], loop)
         elif isinstance(node, ast.With):
             found += _all_jumps(node.body, [*around, node], loop)
         else:
@@ -297,24 +323,25 @@ def _all_jumps(body: Sequence[ast.stmt], around: list[Any], loop: int | None) ->
     return found
 
 
-def _jump(node: ast.stmt, loop: ast.stmt | None, around: Sequence[Any]) -> _Jump:
-    between = tuple([n for n in around if n is not None])
-    return _Jump(node, loop, between, any(n is None for n in around))
-
-
-def _returns_inside(body: Body, native: set[int]) -> bool:
+def _returns_inside(body: Body) -> bool:
     """Whether a return leaves a construct that is converted."""
-    return any(
-        jump.loop is None and any(id(n) not in native for n in jump.between)
-        for jump in _all_jumps(body, [], None)
+    return any(jump.loop is None and jump.between for jump in _all_jumps(body, [], None))
+
+
+def _loop_jumps(body: Body) -> bool:
+    """Whether there is a break or continue, or a loop has an else."""
+    return any(jump.loop is not None for jump in _all_jumps(body, [], None)) or any(
+        isinstance(n, LOOPS) and n.orelse for b in body for n in ast.walk(b)
     )
 
 
-def _loop_jumps(body: Body, native: set[int]) -> bool:
-    """Whether a break or continue leaves a construct that is converted, or a loop has an else."""
+def _may_end_jumps(body: Sequence[ast.stmt]) -> bool:
+    """Whether something in ``body`` runs, and may raise, on the way of a jump out of it."""
     return any(
-        jump.loop is not None and id(jump.loop) not in native for jump in _all_jumps(body, [], None)
-    ) or any(isinstance(n, LOOPS) and n.orelse for b in body for n in ast.walk(b))
+        isinstance(inner, ast.With) or (isinstance(inner, TRIES) and inner.finalbody)
+        for statement in body
+        for inner in ast.walk(statement)
+    )
 
 
 def _jumps_out(node: ast.stmt) -> list[ast.stmt]:
@@ -339,7 +366,8 @@ def _ends(node: ast.stmt) -> bool:
         return _block_ends(node.body) and _block_ends(node.orelse)
     if isinstance(node, TRIES):
         through = _block_ends([*node.body, *node.orelse])
-        return through and all(_block_ends(handler.body) for handler in node.handlers)
+        clauses = all(_block_ends(handler.body) for handler in node.handlers)
+        return (through and clauses) or _block_ends(node.finalbody)
     return False
 
 

@@ -37,12 +37,12 @@ from hybrid.convert.constructs.with_ import WithConverter
 from hybrid.convert.converter import Converter
 
 ORDER: tuple[type[Converter], ...] = (
-    UnfoldTests,  # rewrites whole functions, before the others see them
-    Jumps,  # and so does this
+    TryConverter,  # rewrites whole functions, too, before the others see them
+    UnfoldTests,  # and so does this
+    Jumps,  # and this
     IfConverter,
     WhileConverter,
     ForConverter,
-    TryConverter,
     WithConverter,
     MatchConverter,
     AssertConverter,

@@ -6,8 +6,8 @@ import ast
 
 from hybrid.convert.constructs.defer import deferred
 from hybrid.convert.constructs.statement import LOAD
-from hybrid.convert.converter import Converter, call, constant, fill, located, name
-from hybrid.convert.trees import LOOPS, blocks_of, copied, leaves, suspends
+from hybrid.convert.converter import Converter, call, constant, fill, located
+from hybrid.convert.trees import LOOPS, TRIES, blocks_in, blocks_of, copied, leaves
 
 _NAMES = (ast.Name, ast.Attribute, ast.Tuple, ast.expr_context)
 _MARK = "MARK = hyb__.handled(SITE, TYPES)"
@@ -27,7 +27,13 @@ _SESSION = """
             TRY
     LOAD
 """
-_BLOCKS = 3  # that this puts around a try, and in it
+_BLOCKS = 2  # that this puts around a try
+_TAKEN = """
+    SESSION.enter()
+    BODY
+    SESSION.leave()
+"""
+_CLAUSE = "SESSION.clause()"
 _END = """
     if SESSION.goes_on():
         with SESSION.last:
@@ -40,90 +46,95 @@ class TryConverter(Converter):
 
     ::
 
-        try:                        hyb_1 = hyb__.try_(SITE, lambda: (T, U), True)
+        try:                        hyb_1 = hyb__.try_(SITE, lambda: (T, U), False)
             A                       while hyb_1.again(...):
         except T as e:                  if hyb_1.loads:
             B                               a, = hyb_1.values
         except U:          ==>          with hyb_1:
             C                               try:
-        finally:                                with hyb_1.body:
-            D                                       A
-                                            except hyb__.catching(T) as e:
+                                                hyb_1.enter()
+                                                A
+                                                hyb_1.leave()
+                                            except hyb_1.clause()(T) as e:
                                                 B
-                                            except hyb__.catching(U):
+                                            except hyb_1.clause()(U):
                                                 C
+                                    if hyb_1.loads:
+                                        a, = hyb_1.values
+
+    A ``finally`` gets a ``try`` of its own, for what the clauses raise goes through it, too::
+
+        try:                        try:
+            A                           try:
+        except T:                           A
+            B              ==>          except T:
+        finally:                            B
+            D                       finally:
+                                        D
+
+    Its session ends with it::
+
                                             finally:
                                                 if hyb_1.goes_on():
                                                     with hyb_1.last:
                                                         D
-                                    if hyb_1.loads:
-                                        a, = hyb_1.values
 
-    One out of which control jumps, or that holds a yield, runs once::
+    One in a class body runs once::
 
-        try:                        hyb_1 = hyb__.handled(SITE, lambda: (T, U))
+        try:                        hyb_1 = hyb__.handled(SITE, lambda: None)
             A                       try:
-        except T as e:                  with hyb_1:
-            B                               A
-        except U:          ==>      except hyb__.catching(T) as e:
-            C                           B
-        finally:                    except hyb__.catching(U):
-            D                           C
+        finally:                        with hyb_1:
+            D              ==>              A
                                     finally:
                                         with hyb_1.last:
                                             D
 
-    A jump in ``finally`` swallows whatever is raised, by a clause as well; before it comes
-    ``hyb__.refuse_again()``.
+    A jump out of a ``finally`` (in a loop of a class body; elsewhere there are no jumps any more)
+    swallows whatever is raised, by a clause as well; before it comes ``hyb__.refuse_again()``.
     """
 
-    nodes = (ast.Try, *((ast.TryStar,) if hasattr(ast, "TryStar") else ()))
+    nodes = TRIES
+
+    def function(self, node: ast.FunctionDef) -> None:
+        _part_ends(node.body)
 
     def convert(self, node: ast.Try) -> list[ast.stmt]:
         rewriter = self.rewriter
-        blocks = list(blocks_of(node))
-        jumps = any(leaves(block) or any(map(suspends, block)) for block in blocks)
-        if jumps or rewriter.stays(node, _BLOCKS + 3):
+        cost = _BLOCKS + blocks_in(node) + bool(node.finalbody)  # its end is in a block of its own
+        if rewriter.stays(node, cost) or any(map(leaves, blocks_of(node))):
             return self._native(node)
         types = self._types(node)
         site, names = rewriter.statement_site("try", node)
         session = rewriter.fresh()
         view = rewriter.view(node, session)
-        ends = bool(node.finalbody)
+        end, node.finalbody = node.finalbody, []
         with rewriter.blocks(_BLOCKS):
             rewriter.children(node)
-        node.body = fill(_BODY, node, MARK=self._part(node, session, "body"), BODY=node.body)
-        if ends:
-            at = node.finalbody[0]
-            node.finalbody = fill(_END, at, SESSION=session, BODY=node.finalbody)
-        self._guard(node)
+        with rewriter.blocks(cost):
+            end = rewriter.block(end)
+        node.body = fill(_TAKEN, node, SESSION=session, BODY=node.body)
+        if end:
+            node.finalbody = fill(_END, end[0], SESSION=session, BODY=end)
+        for handler in node.handlers:
+            at = handler.type or handler
+            caught = [] if handler.type is None else [handler.type]
+            [clause] = fill(_CLAUSE, at, SESSION=session)
+            handler.type = located(ast.Call(clause.value, caught, []), at)
         return fill(
             _SESSION,
             node,
             SESSION=session,
             SITE=site,
             TYPES=types,
-            ENDS=constant(node, ends),
+            ENDS=constant(node, bool(end)),
             VIEW=view,
             LOAD=fill(LOAD, node, SESSION=session, NAMES=names) if names else [],
             TRY=[node],
         )
 
-    def _part(self, node: ast.Try, session: str, part: str) -> ast.expr:
-        return located(ast.Attribute(name(node, session), part, ast.Load()), node)
-
-    def _guard(self, node: ast.Try) -> None:
-        """Let no clause catch a refusal."""
-        for handler in node.handlers:
-            types = [] if handler.type is None else [handler.type]
-            handler.type = call(handler.type or handler, "catching", *types)
-
     def _native(self, node: ast.Try) -> list[ast.stmt]:
         rewriter = self.rewriter
         node.finalbody, jumps = _guarded(node.finalbody)
-        if jumps and node.handlers:
-            inner = type(node)(node.body, node.handlers, node.orelse, [])
-            node.body, node.handlers, node.orelse = [located(inner, node)], [], []
         caught = constant(node, None) if jumps else self._types(node)
         rewriter.children(node)
         site = rewriter.site("try", node)
@@ -136,7 +147,9 @@ class TryConverter(Converter):
         node.body = fill(_BODY, node, MARK=mark, BODY=node.body)
         if node.finalbody and not jumps and not rewriter.in_class:
             node.finalbody = fill(_LAST, node.finalbody[0], MARK=mark, BODY=node.finalbody)
-        self._guard(node)
+        for handler in node.handlers:  # none catches a refusal
+            types = [] if handler.type is None else [handler.type]
+            handler.type = call(handler.type or handler, "catching", *types)
         return made
 
     def _types(self, node: ast.Try) -> ast.expr:
@@ -147,6 +160,16 @@ class TryConverter(Converter):
             return constant(node, None)
         every = located(ast.Tuple([copied(t) for t in found], ast.Load()), node)
         return deferred(self.rewriter, node, every)
+
+
+def _part_ends(body: list[ast.stmt]) -> None:
+    """Put the clauses of each ``try`` in ``body`` that has a ``finally`` into one without."""
+    for node in body:
+        for block in [node.body] if isinstance(node, ast.ClassDef) else blocks_of(node):
+            _part_ends(block)
+        if isinstance(node, TRIES) and node.handlers and node.finalbody:
+            clauses = type(node)(node.body, node.handlers, node.orelse, [])
+            node.body, node.handlers, node.orelse = [located(clauses, node)], [], []
 
 
 def _guarded(body: list[ast.stmt], looping: bool = False) -> tuple[list[ast.stmt], bool]:

@@ -6,7 +6,7 @@ import ast
 
 from hybrid.convert.constructs.statement import LOAD
 from hybrid.convert.converter import Converter, call, fill, located, name
-from hybrid.convert.trees import leaves, suspends
+from hybrid.convert.trees import leaves
 
 _SESSION = "SESSION = hyb__.with_(SITE, MANAGER)"
 
@@ -22,7 +22,7 @@ class WithConverter(Converter):
                                      if hyb_1.loads:
                                          a, = hyb_1.values
 
-    One out of which control jumps, or that holds a yield, stays as it is::
+    One in a class body stays as it is::
 
         with hyb__.managed(SITE, MANAGER) as x:
     """
@@ -31,7 +31,7 @@ class WithConverter(Converter):
 
     def convert(self, node: ast.With) -> ast.stmt | list[ast.stmt]:
         rewriter = self.rewriter
-        if rewriter.stays(node, 1) or leaves(node.body) or any(map(suspends, node.body)):
+        if rewriter.stays(node, 1) or leaves(node.body):
             rewriter.children(node)
             for item in node.items:
                 site = rewriter.site("with", item.context_expr)

@@ -24,7 +24,7 @@ from hybrid.ops.elementwise.comparison import where
 from hybrid.ops.index.getitem import getitem, true_places
 from hybrid.ops.index.indexing import put_slices, take
 from hybrid.ops.index.scatter import scatter_add
-from hybrid.ops.shapes.concatenation import concat, part
+from hybrid.ops.shapes.concatenation import concat, part, stack
 from hybrid.ops.shapes.creation import arange, full, ones, zeros, zeros_like
 from hybrid.ops.shapes.shape import broadcast_to, flatten, reshape
 from hybrid.ops.support.dtypes import converted
@@ -243,13 +243,29 @@ def _bounded_values(x: Any, size: int, fill_value: Any) -> Any:
     return _packed(first, ranked, size, filled)
 
 
+def argwhere(x: Any, /, *, size: int | None = None, fill_value: int = 0) -> Any:
+    """The indices of the elements that are not zero, a row each: int64 [count, ndim].
+
+    Their number depends on values.  With a ``size`` it is of the first ``size`` of them, and has
+    rows of ``fill_value`` in place of those that there are not.
+    """
+    x = as_tensor(x)
+    given = x if x.shape else reshape(x, (1,))
+    found = stack(_nonzero("argwhere", given, size, fill_value), axis=1)
+    return found if x.shape else found[:, :0]
+
+
 def nonzero(x: Any, /, *, size: int | None = None, fill_value: int = 0) -> tuple[Any, ...]:
     """Per axis the indices of the elements that are not zero; their number depends on values.
 
     With a ``size``, which graphs need: of the first ``size`` of them, and ``fill_value`` in place
     of those that there are not.
     """
-    x = as_tensor(x)
+    return _nonzero("nonzero", as_tensor(x), size, fill_value)
+
+
+def _nonzero(name: str, x: Any, size: int | None, fill_value: int) -> tuple[Any, ...]:
+    """What ``nonzero`` gives, for the function of this name."""
     held = x if x.dtype is bool_ else converted(x, bool_)
     if not held.shape:
         raise ShapeError(
@@ -259,8 +275,8 @@ def nonzero(x: Any, /, *, size: int | None = None, fill_value: int = 0) -> tuple
         )
     if size is None:
         return tuple([as_tensor(places) for places in true_places(held)])
-    size = as_int("nonzero", "size", size, least=0)
-    fill_value = as_int("nonzero", "fill_value", fill_value)
+    size = as_int(name, "size", size, least=0)
+    fill_value = as_int(name, "fill_value", fill_value)
     flat = flatten(held)
     places = _packed(flat, arange(flat.shape[0]), size, full((size,), -1, dtype=int64))
     found, found_any = [], places >= 0

@@ -19,10 +19,9 @@ def native_test(site: Site, value: Any) -> Any:
         raise CaptureError(
             "a test on the value of a tensor stands where Python itself has to take the branch",
             at=site.location,
-            why="Jumps inside `finally`, class bodies, conditions of set and dict comprehensions, "
-            "operands with `yield` or, inside a larger expression, with `:=`, and what is nested "
-            "more than 20 "
-            "blocks deep are run as they are written.",
+            why="Class bodies, conditions of set and dict comprehensions, operands with `yield` "
+            "or, inside a larger expression, with `:=`, and what is nested more than 20 blocks "
+            "deep are run as they are written.",
             fix="move the test into an if statement of its own, or choose with hybrid.where",
         )
     return value

@@ -7,12 +7,20 @@ import functools
 import operator
 import sys
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import _GeneratorContextManager, nullcontext
+from inspect import CO_GENERATOR
+from types import FrameType
 from typing import Any
 
 from hybrid.convert.runtime import Site, hyb__
 from hybrid.core.exceptions import is_interrupt
-from hybrid.errors import OF_CAPTURE, CaptureError, Location
+from hybrid.errors import (
+    OF_CAPTURE,
+    CaptureError,
+    EagerOnlyError,
+    Location,
+    author_location,
+)
 from hybrid.ir.interpreter import current
 from hybrid.staging.sessions.views import tracing
 from hybrid.trace.regions.handlers import Handler, Raised
@@ -34,7 +42,16 @@ class Marked:
     def __exit__(self, *_error: Any) -> None:
         self.handlers.remove(self.handler)
 
+    def remove(self) -> None:
+        """Leave the context, if it has been entered and is not left yet."""
+        if self.handler in self.handlers:
+            self.handlers.remove(self.handler)
 
+
+BEGIN_OF_MANAGER = _GeneratorContextManager.__enter__.__code__
+END_OF_MANAGER = _GeneratorContextManager.__exit__.__code__
+# A RecursionError, too: a capture calls more deeply than the author's code.
+_OF_CAPTURE = (*OF_CAPTURE, Unfollowed, EndOfPath, RecursionError)
 _GROUPS = (builtins.BaseExceptionGroup,) if sys.version_info >= (3, 11) else ()
 
 
@@ -100,7 +117,7 @@ class PlainTry:
     """The session of a ``try`` while nothing is captured."""
 
     loads, values = False, ()
-    body = last = nullcontext()
+    last: Any = nullcontext()
     wants = False
 
     def __init__(self) -> None:
@@ -110,14 +127,41 @@ class PlainTry:
         self.passes += 1
         return self.passes == 1
 
+    def enter(self) -> None:
+        """The body begins."""
+
+    def leave(self) -> None:
+        """The body is over, in whatever way."""
+
+    def clause(self) -> Callable[..., Any]:
+        """What gives the classes that a clause catches, of those that the author has written."""
+        self.leave()
+        return catching
+
     def goes_on(self) -> bool:
+        """Whether a run gets to the ``finally`` from here."""
+        self.leave()
         return True
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, *_error: Any) -> None:
-        pass
+        self.leave()
+
+
+class _SingleTry(PlainTry):
+    """The session of a ``try`` in a generator that is gone over, which cannot be run again."""
+
+    def __init__(self, mark: Marked) -> None:
+        super().__init__()
+        self.mark, self.last = mark, mark.last
+
+    def enter(self) -> None:
+        self.mark.__enter__()
+
+    def leave(self) -> None:
+        self.mark.remove()
 
 
 def try_(site: Site, types: Callable[[], Any] | None, ends: bool) -> Any:
@@ -127,7 +171,18 @@ def try_(site: Site, types: Callable[[], Any] | None, ends: bool) -> Any:
     """
     if not tracing():
         return PlainTry()
-    return hyb__.StagedTry(site, sys._getframe(1), functools.partial(among, types=types), ends)
+    frame = sys._getframe(1)
+    if site.yields and is_iterated(frame):
+        return _SingleTry(_marked(site, frame, types))
+    return hyb__.StagedTry(site, frame, functools.partial(among, types=types), ends)
+
+
+def is_iterated(frame: FrameType) -> bool:
+    """Whether ``frame`` is one of a generator that is no context manager."""
+    around: FrameType | None = frame
+    while around is not None and around.f_code.co_flags & CO_GENERATOR:
+        around = around.f_back
+    return around is None or around.f_code is not BEGIN_OF_MANAGER
 
 
 def catching_in(site: Site, kind: str, *types: Raised) -> Marked:
@@ -144,13 +199,13 @@ def _is_one_of(types: tuple[Raised, ...], kind: Raised | None) -> bool:
 
 def handled(site: Site, types: Callable[[], Any] | None) -> Any:
     """The context of the body of a ``try`` whose clauses catch what ``types`` gives."""
-    if not tracing():
-        return _UNMARKED
-    last = Last(site.location)
+    return _marked(site, sys._getframe(1), types) if tracing() else _UNMARKED
 
+
+def _marked(site: Site, frame: FrameType, types: Callable[[], Any] | None) -> Marked:
+    last = Last(site.location)
     catches = last.noting(functools.partial(among, types=types))
-    frame = id(sys._getframe(1))
-    return Marked(Handler(at=site.location, frame=frame, catches=catches), last)
+    return Marked(Handler(at=site.location, frame=id(frame), catches=catches), last)
 
 
 def among(kind: Raised | None, types: Callable[[], Any] | None) -> bool:
@@ -176,14 +231,24 @@ def _each(types: Any) -> tuple[Any, ...]:
 
 def is_refusal(error: BaseException | None) -> bool:
     """Whether ``error`` ends the capture, so that no handler of the author's may catch it."""
-    return tracing() and (
-        isinstance(error, (*OF_CAPTURE, Unfollowed, EndOfPath)) or is_interrupt(error)
-    )
+    return tracing() and (isinstance(error, _OF_CAPTURE) or is_interrupt(error))
 
 
 def catching(types: Any = BaseException) -> Any:
     """The classes that a clause for ``types`` catches: none if the capture is being refused."""
-    return () if is_refusal(sys.exc_info()[1]) else types
+    error = sys.exc_info()[1]
+    if tracing() and isinstance(error, RecursionError):
+        raise too_deep("try") from None
+    return () if is_refusal(error) else types
+
+
+def too_deep(kind: str, at: Location | None = None) -> CaptureError:
+    """What takes the place of a RecursionError, which eager code might not raise."""
+    return EagerOnlyError(
+        f"what happens in this {kind} calls too deeply to be captured",
+        at=at or author_location(),
+        why="A capture takes some calls of Python for each of the author's.",
+    )
 
 
 def refusal() -> BaseException | None:

@@ -15,7 +15,7 @@ from hybrid.convert.conversion import is_converted_code, written
 from hybrid.convert.runtime import Site, hyb__
 from hybrid.convert.scope import walk_scope
 from hybrid.convert.source import NoSource
-from hybrid.staging.constructs.try_ import Last, Marked, is_refusal
+from hybrid.staging.constructs.try_ import Last, Marked, is_iterated, is_refusal, too_deep
 from hybrid.staging.sessions.views import tracing
 from hybrid.trace.places.code_owner import is_library, of_package
 from hybrid.trace.regions.handlers import Handler, Raised
@@ -39,6 +39,8 @@ class Managed:
         self.mark.__exit__()
         with self.last:
             suppressed = self.leave(self.manager, kind, error, trace)
+        if isinstance(error, RecursionError) and tracing():
+            raise too_deep("with", self.mark.handler.at) from None
         return suppressed and not is_refusal(error)
 
 
@@ -47,7 +49,7 @@ def with_(site: Site, manager: Any) -> Any:
     if not tracing():
         return _Plain(manager)
     frame = sys._getframe(1)
-    takes = takes_errors(manager)
+    takes = takes_errors(manager) and not (site.yields and is_iterated(frame))
     return (
         hyb__.StagedWith(site, frame, manager) if takes else _Plain(guarded(site, manager, frame))
     )
@@ -67,9 +69,12 @@ def takes_errors(manager: Any) -> bool:
     """Whether the end of ``manager`` can be run once for each way out of its block."""
     if isinstance(manager, contextlib.ExitStack):
         inner = [getattr(leave, "__self__", None) for _, leave in manager._exit_callbacks]
-        return all(each is None or takes_errors(each) for each in inner)
-    if isinstance(manager, _GENERATOR):
-        return False  # a generator can go on but once
+        return all(  # a generator can go on but once
+            each is None or (takes_errors(each) and not isinstance(each, GENERATOR))
+            for each in inner
+        )
+    if isinstance(manager, GENERATOR):
+        return is_converted_code(manager.gen.gi_code)
     return may_suppress(manager) or is_authors(manager)
 
 
@@ -123,20 +128,20 @@ def suppresses(manager: Any, kind: Raised | None) -> bool:
     if isinstance(manager, contextlib.ExitStack):
         inner = [getattr(leave, "__self__", leave) for _, leave in manager._exit_callbacks]
         return any(may_suppress(each) and suppresses(each, kind) for each in inner)
-    if isinstance(manager, _GENERATOR):
+    if isinstance(manager, GENERATOR):
         code = manager.gen.gi_code
         return not (is_converted_code(code) or is_library(code) or of_package(code))
     return True
 
 
-def resumed(manager: Any) -> Iterator[int]:
+def resumed(manager: Any) -> Iterator[types.FrameType]:
     """The frames of generators that get the exception, and may catch it."""
     if isinstance(manager, contextlib.ExitStack):
         for _, leave in manager._exit_callbacks:
             yield from resumed(getattr(leave, "__self__", None))
-    generator = manager.gen if isinstance(manager, _GENERATOR) else None
-    while isinstance(generator, types.GeneratorType):
-        yield id(generator.gi_frame)
+    generator = manager.gen if isinstance(manager, GENERATOR) else None
+    while isinstance(generator, types.GeneratorType) and generator.gi_frame is not None:
+        yield generator.gi_frame
         generator = generator.gi_yieldfrom
 
 
@@ -158,8 +163,8 @@ def _may_be_true(code: types.CodeType) -> bool:
     )
 
 
-_GENERATOR = contextlib._GeneratorContextManager
-_KNOWN = (contextlib.suppress, contextlib.ExitStack, _GENERATOR)
+GENERATOR = contextlib._GeneratorContextManager
+_KNOWN = (contextlib.suppress, contextlib.ExitStack, GENERATOR)
 
 
 def managed(site: Site, manager: Any) -> Any:

@@ -20,8 +20,7 @@ from hybrid.staging.loops.for_node import StagedFor
 from hybrid.staging.values.feed import Feed
 from hybrid.staging.values.iterables import index_of, not_negative
 from hybrid.staging.values.lists import here, item_at, length_of, list_feed
-from hybrid.trace.regions.checks import check
-from hybrid.trace.regions.continuation import go_on
+from hybrid.trace.regions.continuation import go_on, require
 
 Step = Callable[[Iterable[Any]], Iterable[Any]]
 RESULT = "the result"
@@ -109,7 +108,7 @@ def extreme(
     length = length_of(items)
     some = length > 0
     if type(some) is Number:
-        check(some, empty)
+        require(some, empty)
     first = item_at(items, 0)
 
     def rated(item: Any) -> tuple[Any, Any]:

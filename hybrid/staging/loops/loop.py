@@ -85,13 +85,14 @@ class StagedLoop(Staged):
         self.noted = 0  # how many notes there were before the attempt
         self.author_site = site  # without the names of errors that are pending
         self.errors: list[PendingError] = []  # that an iteration may leave the loop by
+        self.held: list[list[Any]] = []  # the values of each
 
     # An attempt ---------------------------------------------------------------------------------
 
     def open(self) -> None:
         """Let the next pass be traced as the body of the loop."""
         self.attempts += 1
-        self.site, self.errors = self.author_site, []
+        self.site, self.errors, self.held = self.author_site, [], []
         self.noted = len(self.tracer.notes)
         if self.attempts > 12 + len(self.ties.wanted):
             raise CaptureError(
@@ -154,39 +155,41 @@ class StagedLoop(Staged):
 
     def carry_errors(self, names: Mapping[str, Any]) -> dict[str, Any]:
         """``names`` at the end of the body, with what is kept of the errors pending there."""
-        found, site = dict(names), self.author_site
-        region = self.path.region
+        own: dict[str, Any] = {}
+        site, region = self.author_site, self.path.region
         self.errors = list(region.errors)
+        self.held = [error.values(region) for error in self.errors]
         flags = []
         for at, error in enumerate(self.errors):
             flags.append(f"{PREFIX}raised{at}")
-            values = {f"{PREFIX}error{at}": tuple(error.values(region))}
+            values = {f"{PREFIX}error{at}": tuple(self.held[at])}
             values |= {f"{PREFIX}{n}{at}": v for n, v in error.inner_names(region).items()}
-            self.before |= {flags[-1]: False, **dict.fromkeys(values, UNBOUND)}
-            found |= {flags[-1]: error.flag, **values}
-        own = tuple([name for name in found if name not in names])
+            before = {flags[-1]: False, **dict.fromkeys(values, UNBOUND)}
+            self.before = {**self.before, **before}
+            own |= {flags[-1]: error.flag, **values}
         self.site = replace(
             site, names=(*site.names, *own), after=site.after.union(own),
             stops=(*site.stops, *flags),
         )  # fmt: skip
-        return found
+        return {**names, **own}
 
     def _let_go(self, region: Region) -> None:
         """The node is made: the errors of its iterations are pending behind it."""
-        for at, error in enumerate(self.errors):
-            error.flag = self.finals[f"{PREFIX}raised{at}"]
-            values = error.values(region)
+        after: dict[int, Any] = {}  # by what an exception holds, which others may have come of
+        for at, values in enumerate(self.held):
             found = self.finals[f"{PREFIX}error{at}"]
             found = found.value if isinstance(found, OptionalValue) else found
             if values:
-                after = dict(zip(map(id, values), found, strict=True))
-                error.replace(after, self.parent)
+                after |= zip(map(id, values), found, strict=True)
+        for at, error in enumerate(self.errors):
+            error.flag = self.finals[f"{PREFIX}raised{at}"]
+            error.replace(after, self.parent)
             for name in error.inner_names(region):
                 value = self.finals[f"{PREFIX}{name}{at}"]
                 error.names[name] = value.value if isinstance(value, OptionalValue) else value
             self.parent.errors.append(error)
         self.finals = {name: self.finals[name] for name in self.author_site.names}
-        self.site, self.errors = self.author_site, []
+        self.site, self.errors, self.held = self.author_site, [], []
 
     def settle(self) -> bool:
         """Whether the body leaves what it was given; if not, what to do about it is arranged."""

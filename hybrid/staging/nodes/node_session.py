@@ -29,6 +29,8 @@ THEN, ELSE = "where the condition holds", "where it does not"
 class Staged:
     """A session whose passes are traced into regions of a node."""
 
+    suspends = False  # whether what it holds may hand out values in the middle
+
     def __init__(self, site: Site) -> None:
         self.site = site
         self.tracer: Tracer = current()
@@ -38,7 +40,7 @@ class Staged:
         self.path: Path | None = None  # the branch that the next pass is traced into
         self.peeled: Path | None = None  # the branch in which a loop was entered
         self._context: AbstractContextManager[None] | None = None
-        if site.yields:
+        if site.yields and not self.suspends:
             raise CaptureError(
                 f"a {site.kind} on the value of a tensor holds a yield or an await",
                 at=site.location,

@@ -8,7 +8,7 @@ from types import FrameType
 from typing import Any
 
 from hybrid.convert.runtime import Site
-from hybrid.staging.constructs.try_ import Last, Marked, is_refusal
+from hybrid.staging.constructs.try_ import Last, Marked, catching, is_refusal
 from hybrid.staging.nodes.error_session import ErrorSession, Names, Passes, raise_again
 from hybrid.trace.regions.handlers import Handler, Raised
 from hybrid.trace.regions.pending_errors import EndOfPath, PendingError
@@ -31,7 +31,7 @@ class StagedTry(ErrorSession):
         self.last = Last(site.location)
         noted = self.last.noting(catches)
         handler = Handler(at=site.location, frame=id(frame), catches=noted, stop=self)
-        self.body = _Body(self, Marked(handler))
+        self.mark = Marked(handler)
         self.begun = False
         self.passes: Passes | None = None  # once there is more than one
         self.entering: BaseException | None = None  # what the next pass raises
@@ -63,36 +63,38 @@ class StagedTry(ErrorSession):
     def handled(self, tracer: Tracer, pending: PendingError) -> Passes:
         self.path = None if tracer is self.tracer else tracer.path
         self.entering = pending.error
+        self._tell_users(pending.names)
         self.load(pending.names)
         names = yield
         return names if tracer is not self.tracer else (yield from self.closed(tracer, names))
 
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
-        if self.path is not None:
-            return super().__exit__(kind, error, trace)
-        if error is None or (is_refusal(error) and type(error) is not EndOfPath):
-            return False
-        return self.left_by(error)
-
-    def goes_on(self) -> bool:
-        """Whether a run gets to the ``finally`` from here."""
-        return type(sys.exc_info()[1]) is not EndOfPath
-
-
-class _Body:
-    """The context of the body, in which the capture knows the clauses."""
-
-    def __init__(self, session: StagedTry, mark: Marked) -> None:
-        self.session, self.mark = session, mark
-        self.marked = False
-
-    def __enter__(self) -> None:
-        error, self.session.entering = self.session.entering, None
+    def enter(self) -> None:
+        """The body begins: where an error is pending, with that."""
+        error, self.entering = self.entering, None
         if error is not None:
             raise_again(error)
         self.mark.__enter__()
-        self.marked = True
 
-    def __exit__(self, *_error: Any) -> None:
-        if self.marked:
-            self.mark.__exit__()
+    def leave(self) -> None:
+        """The body is over, in whatever way."""
+        self.mark.remove()
+
+    def clause(self) -> Callable[..., Any]:
+        """What gives the classes that a clause catches, of those that the author has written."""
+        self.leave()
+        return catching
+
+    def goes_on(self) -> bool:
+        """Whether a run gets to the ``finally`` from here."""
+        self.leave()
+        return type(sys.exc_info()[1]) is not EndOfPath
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> bool:
+        self.leave()
+        if self.path is not None:
+            return super().__exit__(kind, error, trace)
+        if isinstance(error, RecursionError):
+            raise self.endless() from None
+        if error is None or (is_refusal(error) and type(error) is not EndOfPath):
+            return False
+        return self.left_by(error)

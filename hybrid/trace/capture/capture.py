@@ -32,12 +32,19 @@ from hybrid.trace.capture.captured_graph import (
     Capture,
     Gradient,
     HistoryAlias,
+    Item,
     PlaceWrite,
 )
 from hybrid.trace.capture.first_gradients import FirstGradients, unmarked
 from hybrid.trace.capture.history_flags import presence
 from hybrid.trace.capture.number_inputs import as_input, number_cell, put_numbers
-from hybrid.trace.capture.open_arguments import open_axes, require_apart, stand_ins
+from hybrid.trace.capture.open_arguments import (
+    needed_axes,
+    open_axes,
+    put_outside,
+    require_apart,
+    stand_ins,
+)
 from hybrid.trace.capture.outputs import KnownValues, ResultBuilder
 from hybrid.trace.capture.writes import Writes
 from hybrid.trace.gradients.region_vjp import cut, values_of
@@ -66,16 +73,16 @@ def capture(
     follows: bool = False,
     paths: Paths | None = None,
     numbers: Collection[int] = (),
-    opened: Mapping[tuple[int, int], Any] | None = None,
+    opened: Mapping[tuple[Item, int], Any] | None = None,
 ) -> Capture:
     """Trace ``function(*args, **kwargs)``, whose leaves are ``leaves``, and return the Capture.
 
-    The ``numbers`` among the leaves become inputs.  ``opened`` axes (leaf, axis) get a symbol for
-    each of the numbers given for them.  ``convert`` makes functions of the author's
-    stage their control flow; ``unrolls`` tells to trace loops over Python ranges iteration by
-    iteration, ``follows`` to follow which tensors are one; ``paths`` is what is known of
-    sizes that depend on values.  Whatever happens, function, cells,
-    attributes and containers are left as they were, but for what may be the work of other threads:
+    The ``numbers`` among the leaves become inputs.  ``opened`` axes (of leaves, or of
+    tensors at addresses) get a symbol for each of the numbers given for them.  ``convert`` makes
+    functions of the author's stage their control flow; ``unrolls`` tells to trace loops over Python
+    ranges iteration by iteration, ``follows`` to follow which tensors are one; ``paths`` is what is
+    known of sizes that depend on values.  Whatever happens, function, cells, attributes and
+    containers are left as they were, but for what may be the work of other threads:
     ``UnsettledPlace`` tells of that.  An exception of the author's carries what was written before
     it (see exceptions.py).
     """
@@ -109,7 +116,7 @@ def _captured(
     kwargs: dict[str, Any],
     leaves: Sequence[Any],
     numbers: Collection[int],
-    opened: Mapping[tuple[int, int], Any] | None,
+    opened: Mapping[tuple[Item, int], Any] | None,
 ) -> Capture:
     """Run the function with traced arguments, put its writes back, and return the Capture."""
     tracer, guards = writes.tracer, writes.guards
@@ -117,7 +124,9 @@ def _captured(
     axes = open_axes(leaves, opened) if opened else None
     if axes is not None:
         tracer.opens = axes.sizes
-    originals, leaves = leaves, leaves if axes is None else stand_ins(leaves, axes)
+    originals, outside, placed = leaves, {}, set[int]()
+    if axes is not None:
+        leaves, outside = stand_ins(leaves, axes)
     with interpreting(tracer):
         places = {i: number_cell(leaves[i]) for i in numbers}
         leaves = [as_input(tracer, t, places.get(i)) for i, t in enumerate(leaves)]
@@ -133,8 +142,10 @@ def _captured(
         tracer.varying = {*cells, *[id(t) for t in leaves if isinstance(t, Tensor)]}
         writes.begin(given, tracer.turning)
         try:
-            known.kept = put_numbers(tracer, guards, writes.numbers)
-            tracer.varying.update(known.kept)
+            known.kept = put_numbers(tracer, guards, writes.inputs)
+            if outside:
+                placed = put_outside(tracer, guards, writes.inputs, outside)
+            tracer.varying.update(known.kept, map(id, outside.values()))
             writes.watch()
             tracer.abort_effects = AbortEffects(tracer, known, writes)
             try:
@@ -147,8 +158,10 @@ def _captured(
                 writes.end()
             writes.require_repeatable(tracer.builder.name, at)
             if axes is not None:
-                require_apart(tracer, originals, axes, guards.outside)
+                require_apart(tracer, originals, axes, guards, placed)
             captured = _CaptureBuilder(writes, leaves, known).run(result)
+            if axes is not None and axes.outside:
+                axes = needed_axes(axes, captured.graph, tracer)
             captured.open_axes = axes
             if tracer.opens is not None and len(tracer.opens.symbols) > len(
                 () if axes is None else axes.places
@@ -158,6 +171,7 @@ def _captured(
             writes.give_up(error)
             raise
         writes.keep()
+        guards.leave_out(captured.place_writes, captured.sources)
         guards.settle()
         captured.notes, captured.facts = tracer.notes, tracer.facts
         return captured

@@ -17,7 +17,7 @@ from hybrid.ir import Graph, Value
 from hybrid.plan import Plan
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.constants import Fact
-from hybrid.trace.places.address import Address
+from hybrid.trace.places.address import Address, bound_name
 from hybrid.trace.places.objects import empty, filled
 
 # The plan of a graph, which sources it leaves to be computed ahead, if any, and the plan for them.
@@ -208,39 +208,88 @@ class Gradient:
         return frozenset([alias.output for alias in self.history_aliases])
 
 
+Item = int | Address  # what may vary: the position of an argument leaf, or a place outside
+
+
 @dataclass(frozen=True, slots=True)
 class OpenAxes:
-    """The axes of arguments that have symbols, and the types of all tensors among the arguments."""
+    """The axes of tensors that have symbols, and the types of all tensors among the arguments.
+
+    Of an int that is such a size the axis is 0.
+    """
 
     sizes: OpenSizes
-    places: tuple[tuple[int, int], ...]  # of each symbol: an argument leaf, and an axis of it
-    types: dict[int, TensorType]  # of the leaves that have such axes
+    places: tuple[tuple[Item, int], ...]  # of each symbol: a tensor, and an axis of it
+    types: dict[int, TensorType]  # of the argument leaves that have such axes
     closed: dict[int, TensorType]  # of the others
+    outside: dict[Address, TensorType] = field(default_factory=dict)  # of such tensors elsewhere
+    numbers: dict[int, Any] = field(default_factory=dict)  # ints among the leaves, as sizes
 
-    def text(self, leaves: Sequence[Any]) -> str:
-        """``n = 9 of f32[n,4]``: the sizes of a call of ``leaves``."""
-        named = self.sizes.named([leaves[i].type.shape[axis] for i, axis in self.places])
-        return f"{named} of {', '.join([str(type_) for _, type_ in sorted(self.types.items())])}"
+    def reader(self) -> Callable[[Sequence[Any]], tuple[Any, ...] | None]:
+        """A function of the leaves of a call that gives the types of its tensors, and such ints.
+
+        None where one of them is gone.
+        """
+        names: dict[str, Any] = {}
+        terms = [f"leaves[{i}].type" for i in (*self.types, *self.closed)]
+        terms += [f"leaves[{i}]" for i in self.numbers]
+        terms += [
+            f"{address.text(functools.partial(bound_name, names))}.type" for address in self.outside
+        ]
+        types = eval(f"lambda leaves: ({', '.join([*terms, ''])})", names)
+
+        def read(leaves: Sequence[Any]) -> tuple[Any, ...] | None:
+            try:
+                return types(leaves)
+            except (AttributeError, LookupError, TypeError, ValueError):
+                return None
+
+        return read
 
     def values(self, leaves: Sequence[Any]) -> tuple[int, ...] | None:
         """The sizes at a call of ``leaves``; None where the graph is not for these."""
-        values = tuple([leaves[i].type.shape[axis] for i, axis in self.places])
+        own = (*self.types.values(), *self.outside.values())
+        tensors = [at_call(item, leaves) for item in (*self.types, *self.outside)]
+        for type_, tensor in zip(own, tensors, strict=True):
+            if not isinstance(tensor, Tensor) or not _is_alike(tensor.type, type_):
+                return None
+        values = self._sizes(leaves)
         if not self.sizes.holds(values):
             return None
         # No type of an argument has a size that depends on values.
         every = (*values, *[symbol.value for symbol in self.sizes.symbols[len(values) :]])
         same = all(leaves[i].type is type_ for i, type_ in self.closed.items()) and all(
-            self.sizes.bound(type_.shape, every) == leaves[i].type.shape
-            for i, type_ in self.types.items()
+            self.sizes.bound(type_.shape, every) == tensor.type.shape
+            for type_, tensor in zip(own, tensors, strict=True)
+        )
+        same = same and all(
+            self.sizes.bound(size, every) == leaves[i] for i, size in self.numbers.items()
         )
         return values if same else None
 
     def fits(self, tensor: Tensor, type_: TensorType, leaves: Sequence[Any]) -> bool:
         """Whether ``tensor`` has the open ``type_``, as it is at a call of ``leaves``."""
-        values = [leaves[i].type.shape[axis] for i, axis in self.places]
+        values = [*self._sizes(leaves)]
         values += [symbol.value for symbol in self.sizes.symbols[len(values) :]]
         bound = self.sizes.bound(type_.shape, values)
         return tensor.type.dtype is type_.dtype and tensor.type.shape == bound
+
+    def _sizes(self, leaves: Sequence[Any]) -> tuple[int, ...]:
+        return tuple([shape_of(at_call(item, leaves))[axis] for item, axis in self.places])
+
+
+def shape_of(value: Any) -> tuple[Any, ...]:
+    """The sizes that a tensor has, or that an int is."""
+    return value.type.shape if isinstance(value, Tensor) else (value,)
+
+
+def _is_alike(one: TensorType, other: TensorType) -> bool:
+    return one.dtype is other.dtype and one.rank == other.rank
+
+
+def at_call(item: Item, leaves: Sequence[Any]) -> Any:
+    """What an item is at a call of ``leaves``."""
+    return leaves[item] if isinstance(item, int) else item.now()
 
 
 @dataclass(slots=True)
@@ -279,6 +328,7 @@ class Capture:
     plans: Plans | None = None  # that run the graph, where they are known
     open_axes: OpenAxes | None = None  # of the arguments, where the graph is one for many sizes
     value_sizes: OpenSizes | None = None  # all symbols, where some depend on values
+    resized: frozenset[int] = frozenset()  # outputs that have other sizes at other calls
     filed: str = ""  # of an open one: in a file, or loaded from there, or why not
     recaptured: tuple[str, ...] = ()  # the reasons to capture again that have led to this one
 

@@ -19,8 +19,8 @@ from hybrid.trace.regions.tracer import Tracer
 
 
 @dataclass(slots=True)
-class NumberStandIns:
-    """The original numbers of some places, and the traced numbers that are there meanwhile.
+class InputStandIns:
+    """The original values of some places, and the traced numbers, or tensors, there meanwhile.
 
     Tuples, which are made anew with another number, are places as a whole.
     """
@@ -29,17 +29,17 @@ class NumberStandIns:
     original: dict[Hashable, Any] = field(default_factory=dict)
     stand_ins: dict[Hashable, Any] = field(default_factory=dict)
 
-    def put(self, stored: Address, number: Any) -> None:
-        """Put the traced ``number`` at an address as ``Address.stored`` returns it."""
+    def put(self, stored: Address, value: Any) -> None:
+        """Put what stands for an input at an address as ``Address.stored`` returns it."""
         first = stored.keys[:1] if stored.name == CONTENT else ()
         place = Address(stored.owner, stored.name, first)
         self.places.setdefault(place.key, place)
         self.original.setdefault(place.key, place.read())
-        stored.put(number)
+        stored.put(value)
         self.stand_ins[place.key] = place.read()
 
     def seen_through(self, change: ContainerDifference) -> ContainerDifference:
-        """Return ``change`` with the original numbers in place of the traced ones."""
+        """Return ``change`` with the original values in place of what stands for them."""
         plain = {id(stand_in): self.original[key] for key, stand_in in self.stand_ins.items()}
 
         def content(found: Any) -> Any:
@@ -50,7 +50,7 @@ class NumberStandIns:
         return ContainerDifference(change.container, content(change.before), content(change.after))
 
     def take_back(self) -> None:
-        """Put the original numbers back, except at places that were assigned something else."""
+        """Put the original values back, except at places that were assigned something else."""
         for key, place in self.places.items():
             if place.now() is self.stand_ins.get(key):
                 place.put(self.original[key])
@@ -58,7 +58,7 @@ class NumberStandIns:
     def differences(self, followed: Collection[int]) -> list[PlaceDifference]:
         """Return the places that were assigned another value during the capture.
 
-        The original numbers are back elsewhere.  Containers whose ids are ``followed`` are left
+        The original values are back elsewhere.  Containers whose ids are ``followed`` are left
         out: they are compared as a whole.
         """
         found = []
@@ -91,7 +91,7 @@ def as_input(tracer: Tracer, leaf: Any, cell: Tensor | None) -> Any:
     return leaf if cell is None else Number(type(leaf).__name__, tracer.traced(cell))
 
 
-def put_numbers(tracer: Tracer, guards: Guards, stand_ins: NumberStandIns) -> dict[int, Address]:
+def put_numbers(tracer: Tracer, guards: Guards, stand_ins: InputStandIns) -> dict[int, Address]:
     """Put traced numbers at all places of input numbers; return their addresses by cell ids."""
     found = {}
     for key, stored in guards.written.numbers.items():

@@ -1,8 +1,9 @@
-"""Arguments with open axes: tensors that stand for them while a function is captured.
+"""Tensors with open axes: what stands for them while a function is captured.
 
-The author's code meets a tensor of an open type in place of the argument, everywhere it is handed
-to.  Where it gets at the argument itself, by another way, its sizes are those of this call alone:
-then there is no capture for all sizes.
+The author's code meets a tensor of an open type in place of an argument, everywhere it is handed
+to, and at the places outside whose tensors have other sizes from call to call.  Where it gets at
+the tensor itself, by another way, its sizes are those of this call alone: then there is no capture
+for all sizes.
 """
 
 from __future__ import annotations
@@ -10,46 +11,65 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from hybrid.core.dataclass import replace
+from hybrid.core.open_numbers import open_number
 from hybrid.core.sizes import HIGHEST, LOWEST, OpenSizes, Size
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError
+from hybrid.ir import Graph
+from hybrid.ir.graph import open_numbers
 from hybrid.ir.record import Leaf
-from hybrid.trace.capture.captured_graph import OpenAxes
+from hybrid.trace.capture.captured_graph import Item, OpenAxes, at_call, shape_of
+from hybrid.trace.capture.number_inputs import InputStandIns
+from hybrid.trace.guards.conditions import Guards
+from hybrid.trace.places.address import Address
+from hybrid.trace.places.place import is_own
 from hybrid.trace.regions.tracer import Tracer
 
 _NAMES = "nmklpqrstuvw"
 
 
-def open_axes(leaves: Sequence[Any], opened: Mapping[tuple[int, int], Any]) -> OpenAxes:
+def open_axes(leaves: Sequence[Any], opened: Mapping[tuple[Item, int], Any]) -> OpenAxes:
     """Symbols for the ``opened`` axes, those with one number, or one Dim, sharing theirs."""
+    tensors = {item: at_call(item, leaves) for item, _ in opened}
     sizes, symbols, places = OpenSizes(), dict[Any, Size](), []
     taken = {getattr(number, "name", "") for number in opened.values()}
     names = [
         name for name in (*_NAMES, *[f"n{i}" for i in range(len(opened))]) if name not in taken
     ]
-    shapes: dict[int, list[Any]] = {}
-    for (leaf, axis), number in opened.items():
-        value = leaves[leaf].type.shape[axis]
+    shapes: dict[Item, list[Any]] = {}
+    for (item, axis), number in opened.items():
+        value = shape_of(tensors[item])[axis]
         if number not in symbols:
             if hasattr(number, "name"):  # a Dim
                 low, high = max(number.low, LOWEST), min(number.high, HIGHEST)
                 symbols[number] = sizes.symbol(number.name, value, low, high)
             else:
                 symbols[number] = sizes.symbol(names.pop(0), value)
-            places.append((leaf, axis))
-        shapes.setdefault(leaf, list(leaves[leaf].type.shape))[axis] = symbols[number]
-    types: dict[int, TensorType] = {
-        i: leaves[i].type.with_shape(tuple(shape)) for i, shape in shapes.items()
-    }
+            places.append((item, axis))
+        shapes.setdefault(item, [*shape_of(tensors[item])])[axis] = symbols[number]
+    types, outside, numbers = dict[int, TensorType](), dict[Address, TensorType](), {}
+    for item, shape in shapes.items():
+        if isinstance(tensors[item], int):
+            (numbers[item],) = shape
+            continue
+        type_ = tensors[item].type.with_shape(tuple(shape))
+        if isinstance(item, int):
+            types[item] = type_
+        else:
+            outside[item] = type_
     closed = {
         i: leaf.type for i, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and i not in types
     }
-    return OpenAxes(sizes, tuple(places), types, closed)
+    return OpenAxes(
+        sizes=sizes, places=tuple(places), types=types, closed=closed, outside=outside,
+        numbers=numbers,
+    )  # fmt: skip
 
 
-def stand_ins(leaves: Sequence[Any], axes: OpenAxes) -> list[Any]:
-    """``leaves`` with a tensor of its open type for each that has one."""
+def stand_ins(leaves: Sequence[Any], axes: OpenAxes) -> tuple[list[Any], dict[Address, Tensor]]:
+    """``leaves`` with a tensor of its open type for each that has one, and those elsewhere."""
     made: dict[int, Tensor] = {}
     variables: dict[int, Leaf] = {}
     given = {id(leaf) for leaf in leaves}
@@ -64,7 +84,16 @@ def stand_ins(leaves: Sequence[Any], axes: OpenAxes) -> list[Any]:
         if id(own.grad) not in made and id(own.grad) not in given:
             made[id(own.grad)] = _stand_in(own.grad, type_, variables)
         variable.grad = made.get(id(own.grad), own.grad)
-    return [made[id(leaf)] if i in axes.types else leaf for i, leaf in enumerate(leaves)]
+    outside = {}
+    for address, type_ in axes.outside.items():
+        tensor = address.read()
+        if id(tensor) not in made:
+            made[id(tensor)] = _stand_in(tensor, type_, variables)
+        outside[address] = made[id(tensor)]
+    found = [made[id(leaf)] if i in axes.types else leaf for i, leaf in enumerate(leaves)]
+    for i, size in axes.numbers.items():
+        found[i] = open_number(size)
+    return found, outside
 
 
 def _stand_in(tensor: Tensor, type_: TensorType, variables: dict[int, Leaf]) -> Tensor:
@@ -86,14 +115,50 @@ def _variable(own: Leaf, type_: TensorType, variables: dict[int, Leaf]) -> Leaf:
     return found
 
 
-def require_apart(
-    tracer: Tracer, leaves: Sequence[Any], axes: OpenAxes, outside: Collection[int]
-) -> None:
-    """Raise where the function can meet an argument that a stand-in was handed in for.
+def put_outside(
+    tracer: Tracer, guards: Guards, placed: InputStandIns, outside: Mapping[Address, Tensor]
+) -> set[int]:
+    """Put the tensors that stand for those ``outside`` in their places; the ids of the latter.
 
-    ``outside`` are the ids of tensors that it reads from outside.
+    Where the guards do not know of a place nothing is written, and the tensor is always the same.
     """
-    met = tracer.cells.keys() | tracer.attribute_sources.keys() | outside
+    found = set()
+    known = {address.key: made for address, made in outside.items()}
+    for original, address in guards.attribute_sources.items():
+        made = known.get(address.key)
+        if made is not None:
+            placed.put(_held_at(address), made)
+            del tracer.attribute_sources[original]
+            tracer.attribute_sources[id(made)] = address
+            found.add(original)
+            for _, further in [other for other in guards.repeated if other[0] == original]:
+                placed.put(_held_at(further), made)
+    return found
+
+
+def _held_at(address: Address) -> Address:
+    """Where what is read at ``address`` is kept: by a container, by an object or by its class."""
+    stored = address.stored()
+    if is_own(stored.owner, stored.name):
+        return stored
+    kind = stored.owner if isinstance(stored.owner, type) else type(stored.owner)
+    holder = next(base for base in kind.__mro__ if stored.name in vars(base))
+    return replace(stored, owner=holder)
+
+
+def require_apart(
+    tracer: Tracer, leaves: Sequence[Any], axes: OpenAxes, guards: Guards, placed: Collection[int]
+) -> None:
+    """Raise where the function can meet a tensor that another one stands for.
+
+    ``placed`` are the ids of those that are not at their places outside.
+    """
+    if placed & tracer.cells.keys():
+        raise CaptureError(
+            f"a tensor that {tracer.builder.name} reads from outside is in two places",
+            why="In one of them its sizes are those of one call.",
+        )
+    met = tracer.cells.keys() | tracer.attribute_sources.keys() | (guards.outside - placed)
     places = {owner for owner, _ in tracer.places}
     for i in axes.types:
         own = getattr(leaves[i], "leaf", None)
@@ -103,3 +168,27 @@ def require_apart(
                 f"an argument of {tracer.builder.name} is also read from outside",
                 why="Its sizes are there those of one call.",
             )
+
+
+def needed_axes(axes: OpenAxes, graph: Graph, tracer: Tracer) -> OpenAxes:
+    """``axes`` without the tensors outside of which nothing was asked, and without their symbols.
+
+    They were written, perhaps, and their sizes make no difference.
+    """
+    sizes = axes.sizes
+    read = {cell.address.key for cell in tracer.cells.values() if cell.address is not None}
+    rest = {address: type_ for address, type_ in axes.outside.items() if address.key not in read}
+    held = [type_ for address, type_ in axes.outside.items() if address not in rest]
+    numbers = [n for type_ in (*axes.types.values(), *held) for n in type_.shape]
+    numbers += axes.numbers.values()
+    used = sizes.symbols_of([*numbers, *open_numbers(graph)]) | sizes.asked()
+    unused = {a for a, type_ in rest.items() if used.isdisjoint(sizes.symbols_of(type_.shape))}
+    if not unused:
+        return axes
+    kept = [at for at, (item, _) in enumerate(axes.places) if item not in unused]
+    gone = [symbol for at, symbol in enumerate(sizes.symbols[: len(axes.places)]) if at not in kept]
+    sizes.drop(gone)
+    return replace(
+        axes, places=tuple([axes.places[at] for at in kept]),
+        outside={a: type_ for a, type_ in axes.outside.items() if a not in unused},
+    )  # fmt: skip

@@ -133,6 +133,7 @@ class Attempt:
     """The options of the next capture of a function, collected from earlier captures."""
 
     free: Sequence[Address] = ()  # places of numbers that are inputs
+    opened: Sequence[Address] = ()  # places of tensors that have open axes
     written: Written = field(default_factory=Written)
     hosts: Hosts = field(default_factory=Hosts)
     needed: NeedsValue | None = None  # why loops over Python ranges are unrolled
@@ -144,6 +145,7 @@ class Attempt:
     def __post_init__(self) -> None:
         for address in self.free:
             self.written.free(address)
+        self.written.opened.update([address.key for address in self.opened])
 
     @property
     def unrolls(self) -> bool:
@@ -168,7 +170,7 @@ class Attempt:
         known = Written(claimed=written.claimed, owners=written.owners, names=written.names)
         return Attempt(
             written=known, hosts=self.hosts, needed=self.needed, follows=self.follows,
-            paths=self.paths,
+            paths=self.paths, opened=self.opened,
         )  # fmt: skip
 
 
@@ -272,13 +274,14 @@ def recaptured(
     configured: Callable[[Any], bool],
     once: Once,
     free: Iterable[Address] = (),
+    opened: Iterable[Address] = (),
     paths: Paths | None = None,
 ) -> Capture:
     """Return the Capture of ``function`` that ``once`` makes, called until nothing is missing.
 
-    The numbers at ``free`` are inputs; ``paths`` are what captures before have found out.  An
-    exception of the function's, and a capture that is refused, end it; so do more than ``LIMIT``
-    captures.
+    The numbers at ``free`` are inputs, the tensors at ``opened`` have open axes; ``paths`` are what
+    captures before have found out.  An exception of the function's, and a capture that is refused,
+    end it; so do more than ``LIMIT`` captures.
     """
 
     def tried(attempt: Attempt) -> Capture:
@@ -308,7 +311,7 @@ def recaptured(
         finally:
             attempt.let_stand()
 
-    attempt = Attempt(free=tuple(free), paths=paths or Paths())
+    attempt = Attempt(free=tuple(free), opened=tuple(opened), paths=paths or Paths())
     made = repeated(attempt, REASONS)
     made.recaptured = tuple(attempt.reasons)
     if attempt.needed is not None:

@@ -14,7 +14,7 @@ from hybrid.errors import Location
 from hybrid.ir.interpreter import ACTIVE
 from hybrid.ir.record import Leaf
 from hybrid.trace.capture.leak_sweep import leak_error, undo_leaks
-from hybrid.trace.capture.number_inputs import NumberStandIns
+from hybrid.trace.capture.number_inputs import InputStandIns
 from hybrid.trace.capture.recapture import (
     RewrittenContainer,
     UnseenOwner,
@@ -55,7 +55,7 @@ class Writes:
     def __init__(self, tracer: Tracer, guards: Guards) -> None:
         self.tracer, self.guards = tracer, guards
         self.journal, self.snapshot = tracer.journal, guards.snapshot
-        self.numbers = NumberStandIns()
+        self.inputs = InputStandIns()
         # Once the code has run:
         self.left: dict[Key, Any] = {}  # what it has left in the places that are logged
         self.changes: list[ContainerDifference] = []  # what it has changed in containers
@@ -69,7 +69,7 @@ class Writes:
     # During the capture -----------------------------------------------------------------------
 
     def begin(self, given: Sequence[tuple[Any, Any]], turning: Turning) -> None:
-        """Note the ``given`` containers and ``turning``, before traced numbers are put in place."""
+        """Note the ``given`` containers and ``turning``, before inputs are put in place."""
         self.given, self.turning = [container for container, _ in given], turning
         self.own = OwnWrites(self.tracer, self.guards.written, given)
         self._begun = True
@@ -117,15 +117,15 @@ class Writes:
         self.tracer.adopt(self.guards.written_places(self.own))
         self.left = self.tracer.mark.undo()
         self.changes, others = _partition(self.containers.differences(), self.is_own)
-        self.numbers.take_back()
+        self.inputs.take_back()
         if self.changes:
             broken = self.snapshot.differences(cached=False)
             self._label = broken[0].label if broken else None
         for change in self.changes:
             change.undo()
-        self.numbers.take_back()
-        self._others = [self.numbers.seen_through(change) for change in others]
-        own, others = _partition(self.numbers.differences(self.guards.containers), self.is_own)
+        self.inputs.take_back()
+        self._others = [self.inputs.seen_through(change) for change in others]
+        own, others = _partition(self.inputs.differences(self.guards.containers), self.is_own)
         for difference in own:
             difference.undo()
         self._others += others
@@ -157,7 +157,7 @@ class Writes:
                 raise UnseenOwner({}, names)
             raise leak_error(tracer, self._hidden[0])
         outer = [
-            self.numbers.seen_through(change)
+            self.inputs.seen_through(change)
             for change in self.changes
             if id(change.container) in self.guards.containers
         ]
@@ -178,7 +178,7 @@ class Writes:
 
     def give_up(self, error: BaseException) -> None:
         """Restore all that is left to restore when the capture ends with ``error``."""
-        self.numbers.take_back()
+        self.inputs.take_back()
         self._undo_places({found.key for found in self._others})
         if self._others and not isinstance(error, UnsettledPlace):
             if isinstance(error, Exception):
@@ -200,13 +200,13 @@ class Writes:
             self.turning.turn_back()
         if self._done or not self._begun:
             return
-        self.numbers.take_back()
+        self.inputs.take_back()
         for owner, before in self.snapshot.unseen(self.journal.owners):
             put_attributes(owner, before)
         self.journal.undo()
         for change in () if self.containers is None else self.own_changes():
             change.undo()
-        self.numbers.take_back()
+        self.inputs.take_back()
         self._undo_places(set())
         self._done = True
 

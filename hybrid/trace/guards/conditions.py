@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 import types
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hybrid.config import EPOCH
@@ -20,14 +20,14 @@ from hybrid.trace.guards.matching import AnyNumber, Matcher, Matching, Written, 
 from hybrid.trace.guards.members import Members
 from hybrid.trace.guards.reads import Read, Reads
 from hybrid.trace.guards.snapshot import AbsentNames, Snapshot, WatchedPlace
-from hybrid.trace.places.address import Address, ArgumentLeaf
+from hybrid.trace.places.address import Address, ArgumentLeaf, bound_name
 from hybrid.trace.places.attributes import MISSING, cached_names, plainly_read, storage_of, stored
 from hybrid.trace.places.code_owner import MUTABLE
 from hybrid.trace.places.place import CONTENT, key_of
 from hybrid.trace.values.optional import OptionalValue
 
 if TYPE_CHECKING:
-    from hybrid.trace.capture.captured_graph import Capture
+    from hybrid.trace.capture.captured_graph import Capture, PlaceWrite, Source
     from hybrid.trace.capture.side_effects import OwnWrites
 
 
@@ -54,6 +54,7 @@ class Guards:
         self.written = Written() if written is None else written
         self.matching = Matching(written=self.written)
         self.attribute_sources = self.matching.sources
+        self.repeated = self.matching.repeated
         self.numbers = self.matching.numbers
         self.inputs = self.matching.inputs
         self.outside = frozenset(reads.tensors)
@@ -289,6 +290,26 @@ class Guards:
             if made and absent.is_shared:
                 self._still_absent(owner, frozenset(made), absent.configured)
 
+    def leave_out(self, writes: Iterable[PlaceWrite], sources: Iterable[Source]) -> None:
+        """Drop the guards of attributes that the code only sets, and that each run sets.
+
+        ``writes`` and ``sources`` are those of a good capture.  What one path alone sets may become
+        what was there: a source, if that was a tensor, else a constant of the recipe or graph.
+        """
+        read = {source.address.key[:2] for source in sources if source.address is not None}
+        made = [w for w in writes if all(kind == "output" for kind, _ in w.recipe.leaves)]
+        free = {w.address.key[:2] for w in made if not w.key} - read
+        gone = [
+            place.guard
+            for place in self.snapshot.places
+            if (id(place.owner), place.name) in free
+            and not isinstance(place.owner, (types.ModuleType, types.CellType))
+            and (place.value is None or type(place.value) is Tensor)
+            and self.reads.is_only_set(place.name)
+        ]
+        for guards in (self.always, self.by_epoch):
+            guards[:] = [guard for guard in guards if not any(guard is other for other in gone)]
+
     def settle(self) -> None:
         """Add the guards of cached properties after a good capture, and drop the snapshot."""
         for absent in self.snapshot.absent:
@@ -332,7 +353,7 @@ class Guards:
         for i, (address, original) in enumerate(capture.place_reads):
             if address.owner in new:
                 continue
-            now = address.text(functools.partial(_named, names))
+            now = address.text(functools.partial(bound_name, names))
             if original is None:
                 terms.append(f"{now} is None")
             elif original.type.is_open:
@@ -364,13 +385,6 @@ class Guards:
             terms.append(f"fact{i}() == given{i}")
         terms += alias_terms(capture, names)
         return eval("lambda leaves: " + " and ".join(terms), names)
-
-
-def _named(names: dict[str, Any], prefix: str, value: Any) -> str:
-    """Bind ``value`` to a new name in ``names``, and return the name."""
-    name = f"{prefix}{len(names)}"
-    names[name] = value
-    return name
 
 
 def alias_terms(capture: Capture, names: dict[str, Any]) -> list[str]:

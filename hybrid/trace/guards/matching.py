@@ -33,6 +33,7 @@ class Written:
     places: set[tuple[int, str]] = field(default_factory=set)  # (id of the owner, attribute)
     # Places of numbers that only a run knows, by the keys of their stored addresses.
     numbers: dict[Hashable, Address] = field(default_factory=dict)
+    opened: set[Hashable] = field(default_factory=set)  # keys of addresses of open tensors
     # Places, likewise, that nobody announces to write, and that each capture finds changed.
     claimed: set[Key] = field(default_factory=set)
     constants: set[Key] = field(default_factory=set)  # places that each run sets to the same
@@ -66,6 +67,7 @@ class Matching:
 
     written: Written = field(default_factory=Written)
     sources: dict[int, Address] = field(default_factory=dict)  # by the ids of tensors
+    repeated: list[tuple[int, Address]] = field(default_factory=list)  # further places of theirs
     fixed: set[int] = field(default_factory=set)  # ids of tensors that are always the same
     numbers: list[tuple[Address, Any]] = field(default_factory=list)  # all that were met
     inputs: dict[Hashable, Address] = field(default_factory=dict)  # by the keys of what is stored
@@ -83,8 +85,16 @@ class Matching:
         """Return the matcher of a tensor input at ``address``: of any of the type of ``value``."""
         first = self.sources.setdefault(id(value), address)
         if not first.is_same(address):  # one tensor, two places: one input
+            self.repeated.append((id(value), address))
             return lambda found: found is first.read()
         kind, needs = value.type, value.record is not None
+        if address.key in self.written.opened:  # the sizes are looked at with the others
+            return lambda found: (
+                isinstance(found, Tensor)
+                and found.type.dtype is kind.dtype
+                and found.type.rank == kind.rank
+                and (found.record is not None) == needs
+            )
         return lambda found: (
             isinstance(found, Tensor) and found.type is kind and (found.record is not None) == needs
         )

@@ -12,6 +12,7 @@ spelled out there for ``getattr``, count as read; so do methods.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import functools
 import sys
 import types
@@ -115,6 +116,7 @@ class Reads:
         self.objects: dict[int, Any] = {}
         self.classes: dict[type, None] = {}  # of the author's, in the order of their finding
         self.attributes: set[str] = set() if written is None else set(written.names)
+        self.read: set[str] = set(self.attributes)  # of these, those that are not only set
         self.tensors: set[int] = set()  # ids of those met, not counting arguments
         self.arguments = [a for a in arguments if isinstance(a, MUTABLE)]
         self.seen: set[int] = set()  # ids of all that was met
@@ -159,6 +161,10 @@ class Reads:
                     value = own[name] if name in own else stored(owner, name)
                     if type(value) not in _PLAIN:
                         self.visit(value)
+
+    def is_only_set(self, name: str) -> bool:
+        """Return whether the code sets attributes of this name, and never looks at one."""
+        return name in self.attributes and name not in self.read and not self.computes
 
     def names_of(self, owner: Any) -> set[str]:
         """Return the names of all attributes of ``owner``."""
@@ -235,6 +241,7 @@ class Reads:
         elif isinstance(value, ProgressBar):
             self.objects[id(value)] = value
             self.attributes.add("iterable")  # loops over it read that
+            self.read.add("iterable")
         elif isinstance(value, CONTAINERS):
             if isinstance(value, (list, dict, set, deque)):
                 self.containers[id(value)] = value
@@ -295,8 +302,15 @@ class Reads:
             self.visit(wrapped)
         if is_library(function.__code__):
             for cell in function.__closure__ or ():  # a decorator of the library's round user code
-                if isinstance(content_of(cell), (types.FunctionType, types.MethodType)):
-                    self.visit(content_of(cell))
+                content = content_of(cell)
+                if isinstance(content, (types.FunctionType, types.MethodType)):
+                    self.visit(content)
+                elif isinstance(content, contextlib._GeneratorContextManager):
+                    self.visit(content.func)
+                    for argument in (*content.args, *content.kwds.values()):
+                        self.visit(argument)
+                elif isinstance(content, contextlib.ContextDecorator):
+                    self.visit(content)
             return
         # Layers and optimizers of this package keep no settings in globals and defaults: no guards.
         guarded = not of_package(function.__code__)
@@ -356,6 +370,7 @@ class Reads:
         """Add names that code refers to, and visit the methods that waited for them."""
         fresh = names.attributes - self.attributes
         self.attributes |= fresh
+        self.read |= names.read
         if of_author and not _COMPUTING.isdisjoint(names.loaded | names.attributes):
             self.computes = True
             fresh = frozenset(self._waiting)

@@ -124,6 +124,13 @@ class Address:
         return text
 
 
+def bound_name(names: dict[str, Any], prefix: str, value: Any) -> str:
+    """Bind ``value`` to a new name in ``names``, and return the name."""
+    name = f"{prefix}{len(names)}"
+    names[name] = value
+    return name
+
+
 def _with_item(value: Any, keys: Sequence[Any], item: Any) -> Any:
     """Return the tuple ``value`` with ``item`` at the end of the path ``keys``."""
     if not keys:

@@ -22,11 +22,11 @@ _KINDS = {
     "LOAD_GLOBAL": "loaded",
     "LOAD_NAME": "loaded",
     "STORE_GLOBAL": "assigned",
-    "LOAD_ATTR": "attributes",
-    "LOAD_METHOD": "attributes",
-    "LOAD_SUPER_ATTR": "attributes",
-    "STORE_ATTR": "attributes",
-    "DELETE_ATTR": "attributes",
+    "LOAD_ATTR": "read",
+    "LOAD_METHOD": "read",
+    "LOAD_SUPER_ATTR": "read",
+    "STORE_ATTR": "stored",
+    "DELETE_ATTR": "read",
     "IMPORT_NAME": "modules",
 }
 
@@ -56,6 +56,7 @@ class Names(NamedTuple):  # of which there are many
     attributes: frozenset[str]  # of any object; also those spelled out for getattr()
     modules: frozenset[str]  # imported inside
     variables: frozenset[str]  # of enclosing functions; also what functions nested in it use
+    read: frozenset[str]  # the attributes that it does not only set
 
 
 @functools.lru_cache(maxsize=4096)
@@ -76,11 +77,12 @@ def names_in(code: types.CodeType, hosted: frozenset[Place] = frozenset()) -> Na
     loaded: set[str] = set()
     assigned: set[str] = set()
     bound: set[str] = set()  # variables: an attribute or a global may have the same name
-    attributes: set[str] = set()
+    read: set[str] = set()
     modules: set[str] = set()
     variables: set[str] = set()
+    stored: set[str] = set()
     found = {
-        "loaded": loaded, "assigned": assigned, "attributes": attributes, "modules": modules,
+        "loaded": loaded, "assigned": assigned, "read": read, "stored": stored, "modules": modules,
     }  # fmt: skip
     data, names = code.co_code, code.co_names
     ops, arguments = data[::2], data[1::2]
@@ -100,24 +102,29 @@ def names_in(code: types.CodeType, hosted: frozenset[Place] = frozenset()) -> Na
                 bound.add(name)
         at = marks.find(1, at + 1)
     loaded.difference_update([name for name in loaded if not name.isidentifier()])  # no author's
-    attributes.update([n for n in names if n not in loaded and n not in assigned])
+    read.update([n for n in names if n not in loaded and n not in assigned | stored])
     assigned |= bound
     variables |= bound
     for constant in code.co_consts:
         kind = type(constant)
         if kind is str:
             if _is_name(constant):
-                attributes.add(constant)
+                read.add(constant)
         elif kind is tuple:
-            attributes.update([t for t in constant if isinstance(t, str) and _is_name(t)])
+            read.update([t for t in constant if isinstance(t, str) and _is_name(t)])
         elif kind is types.CodeType and place_in(constant) not in hosted:
             inner = names_in(constant, hosted)
             variables |= inner.variables
             loaded |= inner.loaded
             assigned |= inner.assigned
-            attributes |= inner.attributes
+            read |= inner.read
+            stored |= inner.attributes
             modules |= inner.modules
-    return Names(*map(frozenset, (loaded, assigned, attributes, modules, variables)))
+    return Names(
+        loaded=frozenset(loaded), assigned=frozenset(assigned),
+        attributes=frozenset(read | stored), modules=frozenset(modules),
+        variables=frozenset(variables), read=frozenset(read),
+    )  # fmt: skip
 
 
 def _is_name(text: str) -> bool:

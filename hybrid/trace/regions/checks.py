@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import linecache
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, NoReturn
 
 from hybrid import ops
 from hybrid.core.types import bool_
 from hybrid.eager.tensor import Tensor, changed_leaf
-from hybrid.errors import Location, author_frame
+from hybrid.errors import CaptureError, Location, author_frame, author_location
+from hybrid.ir import Value
 from hybrid.ir.record import recording
 from hybrid.number import Number
 from hybrid.number.staging import CodePlace, Raises, branch, nothing, raise_at
@@ -58,6 +59,21 @@ def check_writable(tracer: Any, tensor: Tensor) -> None:
                 raise changed_leaf()
             with recording(False):
                 check(ops.logical_not(where.tensor(tracer)), changed_leaf())
+
+
+def refuse_inner(tensor: Tensor, inner: Iterable[Collection[Value]]) -> None:
+    """Raise CaptureError where ``tensor`` holds one of the values that regions have made."""
+    value = tensor.content
+    if any(value in made for made in inner):
+        raise CaptureError(
+            f"a value ({tensor.type}) of a branch or loop was used after that had ended",
+            at=author_location(),
+            why="It was made there"
+            + (f" (at {value.location})" if value.location else "")
+            + ", and what has kept it is no list, dict or object of which a run makes another.",
+            fix="make the function, partial or iterator that keeps it after the branch or loop, or "
+            "give it the value as an argument",
+        )
 
 
 def _kinds(error: Raised) -> Raises | None:

@@ -20,7 +20,7 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import Location, author_location
+from hybrid.errors import EagerOnlyError, Location, author_location
 from hybrid.ir.interpreter import current, set_stack, stack
 from hybrid.number import Number
 from hybrid.trace.places.code_owner import of_package
@@ -28,11 +28,13 @@ from hybrid.trace.places.frames import BOUNDARIES, Roots
 from hybrid.trace.regions.branch import Path, join
 from hybrid.trace.regions.checks import check, fail, flag_of, place_of
 from hybrid.trace.regions.handlers import stop_for
+from hybrid.trace.regions.merge import constant
 from hybrid.trace.regions.pending_errors import PendingError
 from hybrid.trace.regions.region import Region, truth
 from hybrid.trace.regions.tracer import Tracer
 
 CLEAR, RAISED = "where nothing is raised", "where something is"
+DEEPEST = 128  # regions in one another; Python lets functions nest not much deeper
 
 
 class Continuation:
@@ -40,9 +42,15 @@ class Continuation:
 
     def __init__(self, tracer: Tracer) -> None:
         self.tracer, self.at = tracer, author_location()
+        if len(stack()) > DEEPEST:
+            raise EagerOnlyError(
+                f"more than {DEEPEST} errors may be raised one after the other in this block",
+                at=self.at,
+                why="What follows each is a branch in that which follows the one before.",
+            )
         self.errors, tracer.errors = tracer.errors, []
         self.clear = ops.logical_not(raised(self.errors))
-        region = Region(tracer, "then", _roots())
+        region = Region(tracer, "then", _roots(tracer))
         _ = region.outside  # as the frames are now
         self.path = Path(region, CLEAR)
         tracer.rest = self
@@ -80,7 +88,8 @@ def go_on() -> None:
 
 def raised(errors: list[PendingError]) -> Any:
     """Whether one of ``errors`` was raised, as a scalar of the current tracer."""
-    return functools.reduce(ops.logical_or, [truth(error.flag) for error in errors])
+    flags = [constant(current(), True) if e.flag is True else truth(e.flag) for e in errors]
+    return functools.reduce(ops.logical_or, flags)
 
 
 def leave_by(error: BaseException, path: Path) -> None:
@@ -95,6 +104,15 @@ def leave_by(error: BaseException, path: Path) -> None:
         return
     tracer.errors.append(PendingError(error, stop, True, stop.names_now()))
     end_by_error(path, pending=True)
+
+
+def leave_all_by(error: BaseException) -> bool:
+    """An exception ends all paths of the current tracer: whether it is pending there."""
+    tracer: Any = current()
+    stop = stop_for(tracer.handlers, type(error), place_of(error).location)
+    if stop is not None:
+        tracer.errors.append(PendingError(error, stop, True, stop.names_now()))
+    return stop is not None
 
 
 def end_by_error(path: Path, *, pending: bool) -> None:
@@ -120,10 +138,12 @@ def require(condition: Tensor | Number, error: BaseException, at: Location | Non
     Continuation(tracer)
 
 
-def _roots() -> Roots:
+def _roots(tracer: Tracer) -> Roots:
     """All that the author's frames lead to, as they are now."""
-    values = [value for frame in _authors(sys._getframe(1)) for value in frame.f_locals.values()]
-    return Roots(values, {})
+    frames = [*_authors(sys._getframe(1))]
+    for handler in tracer.handlers:
+        frames += handler.resumes()  # of generators, which wait
+    return Roots([value for frame in frames for value in frame.f_locals.values()], {})
 
 
 def _authors(frame: FrameType | None) -> Iterator[FrameType]:

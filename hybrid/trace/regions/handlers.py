@@ -1,14 +1,14 @@
 """Exception handlers of the author's: who takes what is raised where a tensor says so.
 
 While the body of a ``try`` or ``with`` is traced, a handler stands for what would catch there.  Its
-session takes what converted code raises.  A plan does not catch exceptions: a node that may raise
-what a handler would catch is refused.
+session takes what converted code raises, and what a run finds wrong where that can be told before.
+A plan does not catch exceptions: a node that may raise what else a handler would catch is refused.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from types import FrameType
 from typing import Any
 
@@ -18,6 +18,7 @@ from hybrid.core.dataclass import dataclass
 from hybrid.core.exceptions import Leaving
 from hybrid.errors import (
     CaptureError,
+    LinearAlgebraError,
     Location,
     NumberRangeError,
     OutOfRangeError,
@@ -41,7 +42,7 @@ class Handler:
     at: Location
     frame: int  # id of the frame that it stands in
     catches: Callable[[Raised | None], bool]  # of None: whether it catches anything at all
-    resumes: Callable[[], Iterable[int]] = tuple  # ids of frames where the exception goes first
+    resumes: Callable[[], Iterable[FrameType]] = tuple  # frames where the exception goes first
     kind: str = "try"  # "with", "for", "call"
     stop: Any = None  # the session that takes errors which are pending
 
@@ -53,10 +54,14 @@ def refuse_caught(
     attrs: Mapping[str, Any],
     regions: Sequence[Graph],
     maker: Callable[[Value], Node | None],
+    checked: Container[Node],
 ) -> None:
-    """Raise CaptureError for a node that may raise what one of ``handlers`` would catch."""
+    """Raise CaptureError for a node that may raise what one of ``handlers`` would catch.
+
+    Those that are ``checked`` do not, nor what is in them.
+    """
     inner = list(_open(handlers))
-    for raised, at in _raised(op, operands, attrs, regions, maker):
+    for raised, at in _raised(op, operands, attrs, regions, maker, checked):
         for kind in (None,) if raised is None else raised:
             if kind is not None and issubclass(kind, _OF_THE_PLAN):
                 continue
@@ -87,7 +92,8 @@ def _open(handlers: Sequence[Handler]) -> Iterator[Handler]:
     count = 0
     while count < len(frames):
         count = len(frames)
-        frames.update(*[handler.resumes() for handler in handlers if handler.frame in frames])
+        resumed = [handler.resumes() for handler in handlers if handler.frame in frames]
+        frames.update([id(frame) for each in resumed for frame in each])
     return reversed([handler for handler in handlers if handler.frame in frames])
 
 
@@ -104,6 +110,7 @@ def _raised(
     attrs: Mapping[str, Any],
     regions: Sequence[Graph],
     maker: Callable[[Value], Node | None],
+    checked: Container[Node],
 ) -> Iterator[tuple[Sequence[Raised] | None, Location | None]]:
     """What a node may raise (None: anything), and where the author wrote what does."""
     if op.name == "py_call":
@@ -114,19 +121,27 @@ def _raised(
             yield function.raises, function.location or author_location()
         else:
             yield None, author_location()
-    elif op.raises and op not in _CHECKED and not _is_inside(operands, attrs, maker):
-        yield (OutOfRangeError,), author_location()
+    elif op.raises and not is_inside(op, operands, attrs, maker):
+        kind = LinearAlgebraError if op.hosted else OutOfRangeError
+        yield (kind,), author_location()
     for region in regions:
         for node in region.nodes:
-            yield from _raised(
-                node.op, node.operands, node.attributes, node.regions, lambda _value: None
-            )
+            if node not in checked:
+                parts = node.op, node.operands, node.attributes, node.regions
+                yield from _raised(*parts, lambda _value: None, checked)
 
 
-def _is_inside(
-    operands: Sequence[Value], attrs: Mapping[str, Any], maker: Callable[[Value], Node | None]
+def is_inside(
+    op: Op,
+    operands: Sequence[Value],
+    attrs: Mapping[str, Any],
+    maker: Callable[[Value], Node | None],
 ) -> bool:
-    """Whether the indices of a node are constants that lie inside their axis."""
+    """Whether the indices of a node are constants that lie inside their axis, or looked at."""
+    if op.hosted:
+        return False
+    if op in _CHECKED:
+        return True
     size = operands[0].type.shape[attrs.get("axis", -1)]
     node = maker(operands[1])
     while node is not None and node.op.name == "reshape":

@@ -37,10 +37,12 @@ class Region(Tracer):
         super().__init__(
             Builder(name),
             parent=parent,
+            inner=parent.inner,
             notes=parent.notes,
             texts=parent.texts,
             indefinite_values=parent.indefinite_values,
             handlers=parent.handlers,
+            taken_errors=parent.taken_errors,
             stand_ins=parent.stand_ins,
             convert=parent.convert,
             general=parent.general,
@@ -54,8 +56,10 @@ class Region(Tracer):
             facts=parent.facts,
             abort_effects=parent.abort_effects,
             refuses=parent.refuses,
+            checked=parent.checked,
             many=parent.many,
         )
+        self.inner.append(self.owned)
         # Whether iterations find what earlier ones have made: it may have a history, then.
         self.repeats = name == "body" or parent.repeats
         self.cuts: bool = parent.cuts  # whether no_grad is to be seen all over
@@ -68,10 +72,10 @@ class Region(Tracer):
 
     # Tensors ----------------------------------------------------------------------------------
 
-    def apply(
+    def applied(
         self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
     ) -> Any:
-        result = super().apply(op, operands, attrs, regions)
+        result = super().applied(op, operands, attrs, regions)
         if is_recording() or op.name == "stop_gradient":
             return result
         # Under no_grad: whoever differentiates the region as a graph must see a constant.
@@ -82,7 +86,7 @@ class Region(Tracer):
                 self._leave_uncut([t.content for t in made if t.type.floating])
             return result
         cut = [
-            super(Region, self).apply(get_op("stop_gradient"), (t,), {}) if t.type.floating else t
+            super(Region, self).applied(get_op("stop_gradient"), (t,), {}) if t.type.floating else t
             for t in made
         ]
         return tuple(cut) if isinstance(result, tuple) else cut[0]

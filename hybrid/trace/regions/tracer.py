@@ -7,6 +7,7 @@ tensors (``.grad``, a module's state) are *places*, and treated alike.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass, field
+from hybrid.core.imports import above
 from hybrid.core.open_numbers import any_open, size_of, sizes_of_ints
 from hybrid.core.size_functions import SizeValue, size_function
 from hybrid.core.size_functions import value_here as size_here
@@ -69,7 +71,7 @@ from hybrid.trace.places.code_owner import MISSING, Place, place_of
 from hybrid.trace.places.journal import Journal, LoggedPlace
 from hybrid.trace.places.place import ANY, CONTENT, Key, key_of, refuse_diverged, write_place
 from hybrid.trace.places.stand_ins import StandIns
-from hybrid.trace.regions.checks import check_writable
+from hybrid.trace.regions.checks import check_writable, refuse_inner
 from hybrid.trace.regions.handlers import Handler, refuse_caught
 from hybrid.trace.regions.pending_errors import PendingError
 from hybrid.trace.regions.requires_grad import Turning, refusal
@@ -103,6 +105,7 @@ class Tracer(ValueSizes):
     builder: Builder
     attribute_sources: dict[int, Address] = field(default_factory=dict)
     owned: set[Value] = field(default_factory=set)
+    inner: list[set[Value]] = field(default_factory=list)  # those of all regions of the capture
     recorded: set[Value] = field(default_factory=set)  # those that gradients flow through
     pending: dict[Value, tuple[Tensor, int]] = field(default_factory=dict)
     rows: dict[Value, tuple[Tensor, int]] = field(default_factory=dict)  # those, taken or not
@@ -118,6 +121,7 @@ class Tracer(ValueSizes):
     parent: Tracer | None = None  # of a region: the tracer of its surroundings
     handlers: list[Handler] = field(default_factory=list)  # whose bodies are being traced
     errors: list[PendingError] = field(default_factory=list)  # that are pending here
+    taken_errors: Iterator[int] = field(default_factory=itertools.count)  # in the whole capture
     rest: Any = None  # the Continuation in which its code goes on, where nothing is pending
     path: Any = None  # of a region: the Path that it is traced for
     known: Collection[int] = ()  # ids of what was there before the capture, as far as it is read
@@ -143,6 +147,7 @@ class Tracer(ValueSizes):
     # Ids of the tensors from outside whose values all calls that may raise here take along.
     abort_cells: Collection[int] | None = None
     located: Location | None = None  # of nodes that are made of others
+    checked: set[Node] = field(default_factory=set)  # whose errors are known before they run
     began: int = field(default_factory=latest)  # before all that the capture records
     firsts: dict[Key, Value] = field(default_factory=dict)  # marks of gradients that are the first
     paths: Paths | None = None  # of whoever makes a capture again
@@ -170,6 +175,25 @@ class Tracer(ValueSizes):
     def apply(
         self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
     ) -> Any:
+        looks = self.handlers and (op.raises or regions)
+        if not looks or any(type(t) in (Mixed, TensorOrNumber) for t in operands):
+            return self.applied(op, operands, attrs, regions)
+        tensors = [self.traced(t) for t in prepare(self, op, operands)]
+        parts = op, tensors, dict(op.attributes(attrs)), regions
+        if current() is self and above.let_raise(self, *parts):
+            rest = current()
+            begin = len(rest.builder.nodes)
+            found = rest.applied(op, operands, attrs, regions)
+            self.checked.update(rest.builder.nodes[begin:])
+            return found
+        values = [t.content for t in tensors]
+        refuse_caught(self.handlers, op, values, *parts[2:], self.maker, self.checked)
+        return self.applied(op, operands, attrs, regions)
+
+    def applied(
+        self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
+    ) -> Any:
+        """The results of a new node, whatever it may raise."""
         mixed = [t for t in operands if type(t) is Mixed]
         if mixed and not takes_floats(op, operands):
             return mixed[0].each(
@@ -184,9 +208,6 @@ class Tracer(ValueSizes):
         if self.opens:
             attrs = {name: sizes_of_ints(value) for name, value in attrs.items()}
         given = op.attributes(attrs)
-        if self.handlers:
-            values = [t.content for t in tensors]
-            refuse_caught(self.handlers, op, values, dict(given), regions, self.maker)
         values = self.builder.apply(
             op,
             [t.content for t in tensors],
@@ -570,6 +591,7 @@ class Tracer(ValueSizes):
         entry = self.cells.get(id(tensor))
         if entry is None:
             if type(tensor.content) is Value:
+                refuse_inner(tensor, self.inner)
                 refuse_leaked(tensor)
                 raise CaptureError(
                     f"a value ({tensor.type}) of another capture was used",

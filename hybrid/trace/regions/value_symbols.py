@@ -35,6 +35,7 @@ class Paths:
 
     sized: bool = False  # whether there are any
     decided: set[Any] = field(default_factory=set)  # keys of sites, each path captured by itself
+    cut: set[str] = field(default_factory=set)  # lines with slices that a run has cut short
 
 
 class NeedsSizes(Exception):
@@ -76,6 +77,12 @@ class ValueSizes:
 
     def require_path(self, what: str) -> None:
         """Raise PathError inside branches and loops."""
+        if self.parent is not None and self.many > self.parent.many:
+            raise EagerOnlyError(
+                f"{what} inside vmap",
+                at=author_location(),
+                why="Whether it is the same in each row shows while the function runs.",
+            )
         if self.parent is not None or self.paths is None:
             raise PathError(
                 f"{what} inside a branch or loop",

@@ -172,6 +172,9 @@ class Deferred:
         if entry.conversion == "%":
             pair = self._builder(entry.value)
             return lambda arrays: operator.mod(*pair(arrays))
+        if callable(entry.conversion):
+            values, convert = self._builder(entry.value), entry.conversion
+            return lambda arrays: convert(values(arrays))
         value = self._leaf(entry.value)
         if type(entry.value) is VarList:
             return lambda arrays: ", ".join(map(repr, value(arrays))) or _NOTHING

@@ -28,11 +28,13 @@ _MARK = re.compile(f"<traced [^>{_MARKS}]*([{_MARKS}]+)>")
 class Entry:
     """A text to come: a value, and its ``conversion`` ("s", "r" or, with ``spec``, "f").
 
+    Or a function of it.
+
     A text with places in it ("%") has a template and what goes there for its value.
     """
 
     value: Any  # a Tensor, a Number or, with marks in it, a str
-    conversion: str
+    conversion: str | Callable[[Any], str]
     spec: str = ""
 
 
@@ -65,6 +67,16 @@ class Text(str):
         return _joined(self.texts, str.__mul__(self, count))
 
     __rmul__ = __mul__
+
+    def __bool__(self) -> bool:
+        if not _MARK.sub("", self):  # all of it is marks; what they stand for may be empty
+            entries = [self.texts[index] for index in marks(self)]
+            if all(
+                type(entry.value) in (str, tuple, list) and isinstance(entry.conversion, str)
+                for entry in entries
+            ):
+                self.refuse()
+        return True
 
     def __reduce__(self) -> Any:
         self.refuse()
@@ -111,7 +123,9 @@ def text_in(texts: list[Entry], text: str) -> str:
     return _joined(texts, text) if type(text) is str and _MARK.search(text) else text
 
 
-def mark(texts: list[Entry], value: Any, conversion: str, spec: str = "") -> Text:
+def mark(
+    texts: list[Entry], value: Any, conversion: str | Callable[[Any], str], spec: str = ""
+) -> Text:
     """The mark of a new entry in ``texts``, as a string."""
     label = "traced str"
     if not isinstance(value, (str, tuple)):

@@ -116,6 +116,22 @@ def test_nonzero_of_a_size(dtype, shape) -> None:
 
 
 @pytest.mark.parametrize("dtype", Draw.all)
+@pytest.mark.parametrize("shape", [(), (0,), (1,), (30,), (4, 5), (2, 0, 3), (2, 3, 4)])
+def test_argwhere(dtype, shape) -> None:
+    x = hy.asarray(np.round(Draw(7)(dtype, *shape)).astype(dtype))
+    exact = np.argwhere(x.numpy())
+    count = len(exact)
+    for size in (None, 0, 1, count, count + 5):
+        found = hy.argwhere(x, size=size, fill_value=-7)
+        planned = hy.hybridize(lambda x, s=size: hy.argwhere(x, size=s, fill_value=-7))(x)
+        assert same(found, planned) and found.dtype is hy.int64
+        missing = 0 if size is None else max(size - count, 0)
+        rest = np.full((missing, len(shape)), -7)
+        np.testing.assert_array_equal(found.numpy(), np.concatenate([exact[:size], rest]))
+    assert same(x.argwhere(), hy.argwhere(x))
+
+
+@pytest.mark.parametrize("dtype", Draw.all)
 @pytest.mark.parametrize("shape", [(), (1,), (30,), (4, 5)])
 def test_unique_values_of_a_size(dtype, shape) -> None:
     x = hy.asarray(np.round(Draw(8)(dtype, *shape)).astype(dtype))
@@ -158,6 +174,7 @@ ERRORS = {
     "count": (lambda: hy.nonzero(X, size=-1), ArgumentError, "nonzero got size -1"),
     "float count": (lambda: hy.nonzero(X, size=1.0), ArgumentTypeError, "nonzero got size 1.0"),
     "fill": (lambda: hy.nonzero(X, size=1, fill_value=0.5), ArgumentTypeError, "fill_value 0.5"),
+    "rows": (lambda: hy.argwhere(X, size=-1), ArgumentError, "argwhere got size -1"),
     "no axes": (lambda: hy.nonzero(1.0, size=1), ShapeError, "nonzero cannot take"),
     "unique": (lambda: hy.unique_values(X, size=True), ArgumentTypeError, "got size True"),
     "nothing": (lambda: hy.unique_values(X[:0], size=1), ArgumentError, "of no elements got size"),

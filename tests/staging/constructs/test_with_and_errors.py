@@ -108,24 +108,46 @@ def restored_where_something_is_raised():
     return lambda x, s: prints_and_writes(st, x, s), st
 
 
+def picked(x, s):
+    return x[hy.where(s > 0, 9, 0)]  # where s > 0 the run finds that there is none
+
+
+@table.makes(*CALLS)
+def restored_where_the_run_finds_something():
+    st = state()
+
+    def run(x, s):
+        with Scope(st, x), Shown():
+            y = st.v * picked(x, s)
+        return y
+
+    return run, st
+
+
 @table.each()
 def test_same(program: Program) -> None:
     program.check()
 
 
-def picked(x, s):
-    return x[hy.where(s > 0, 9, 0)]  # where s > 0 the run finds that there is none
+def first_if_low(x, s):
+    if s > 0:
+        raise IndexError("high")
+    return x[0]
+
+
+def called(x, s):
+    return hy.py_call(first_if_low, x, s, result=s.type)
 
 
 def writes(st, x, s):
     with Scope(st, x):
-        y = st.v * picked(x, s)
+        y = st.v * called(x, s)
     return y
 
 
 def prints(st, x, s):
     with Shown():
-        y = x * picked(x, s)
+        y = x * called(x, s)
     return y
 
 
@@ -150,7 +172,7 @@ def test_what_it_does_is_refused(function: Callable[..., Any], does: str) -> Non
 @pytest.mark.parametrize("s", [1.0, -1.0])
 def test_the_advice_is_followed(s: float, capsys: pytest.CaptureFixture[str]) -> None:
     def body(st, x, s):
-        return st.v * picked(x, s)
+        return st.v * called(x, s)
 
     told = []
     for function in (writes, around_the_call(hy.hybridize(body), Scope)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import hybrid as hy
-from tests.advice import P, Row, S, around, check, named
+from tests.advice import P, Row, S, around, check, named, refusal
 
 
 def size(x):
@@ -217,7 +217,12 @@ def low(x):
 
 
 def low_index(x):
-    return x * 2 + 0 * x[hy.where(hy.sum(x) < 0, 9, 0)]
+    def doubled(v):
+        if v.sum() < 0:
+            raise IndexError("low")
+        return v * 2
+
+    return hy.py_call(doubled, x, result=x.type)
 
 
 def caught_by_a_caller(x):
@@ -311,7 +316,64 @@ def gone_over_as_a_list(x):
     return total
 
 
+def kept_by_a_function(x):
+    for v in x:
+
+        def scaled(u, by=v * 2):
+            return u * by
+
+        x = scaled(x)
+    return scaled(x)
+
+
+def made_after_the_loop(x):
+    for v in x:
+        last = v * 2
+        x = x * last
+
+    def scaled(u, by=last):
+        return u * by
+
+    return scaled(x)
+
+
+def given_to_it(x):
+    def scaled(u, by):
+        return u * by
+
+    for v in x:
+        x = scaled(x, v * 2)
+    return scaled(x, v * 2)
+
+
+def yields_again(x):
+    @contextlib.contextmanager
+    def twice():
+        try:
+            yield
+        except ValueError:
+            yield
+
+    with twice():
+        x = low(x)
+    return x
+
+
+def yields_once(x):
+    @contextlib.contextmanager
+    def once():
+        with contextlib.suppress(ValueError):
+            yield
+
+    with once():
+        x = low(x)
+    return x
+
+
 ROWS = [
+    Row(kept_by_a_function, "make the function, partial or iterator that keeps it after the "
+        "branch or loop, or give it the value as an argument", (made_after_the_loop, given_to_it)),
+    Row(yields_again, "let the generator end after its first yield", (yields_once,)),
     Row(another_structure_each_time, "give y its final type, shape and structure before the loop",
         (one_structure_all_the_time,)),
     Row(another_structure_in_an_iteration, "give last the same type, shape and structure before "
@@ -345,3 +407,16 @@ ROWS = [
 @named(ROWS)
 def test_the_advice_is_good(row: Row) -> None:
     check(row)
+
+
+def test_what_is_kept_by_a_function() -> None:
+    first = kept_by_a_function.__code__.co_firstlineno
+    assert str(refusal(ROWS[0])) == (
+        f"a value (f32[]) of a branch or loop was used after that had ended ({__file__}:"
+        f"{first + 4})\n"
+        f"    {first + 4} | return u * by\n"
+        f"It was made there (at {__file__}:{first + 3}), and what has kept it is no list, dict or "
+        "object of which a run makes another.\n"
+        "Fix: make the function, partial or iterator that keeps it after the branch or loop, or "
+        "give it the value as an argument."
+    )
