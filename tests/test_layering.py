@@ -26,6 +26,7 @@ DEFERRED = {
     ("calls", "staging"): "the same",
     ("calls", "calls/files"): "plans in files are looked for when a function is captured",
     ("calls/files", "calls/files"): "a plan that was loaded is not written",
+    ("cli", "programs"): "most commands read no program",
     ("data", "data"): "worker processes and captured loops are for those who have them",
     ("optim", "number"): "numbers are traced within captures alone",
 }

@@ -54,6 +54,18 @@ def require_writable(option: str, path: Path) -> None:
         fail(f"{option} {path} cannot be written: {error.strerror}.")
 
 
+def load_program(path: Path, *, whole: bool = False) -> Any:
+    """The program in a file; fails if it is damaged.  With ``whole`` every byte is looked at."""
+    from hybrid.programs import load_exported  # most commands do without
+
+    try:
+        return load_exported(path, whole=whole)
+    except HybridError as error:
+        fail(error)
+    except OSError as error:
+        fail(f"{path} cannot be read: {error.strerror}.")
+
+
 def parse_types(texts: Sequence[str]) -> list[TensorType]:
     """Types written as ``f32[8,4]``; fails on anything else."""
     return [parse_type(text) for text in texts]

@@ -276,10 +276,13 @@ def kernel_at(number: int) -> tuple[str, int, tuple[int, int, int]]:
     return name, lib.hyb_kernel_dtype(number), tuple(counts)
 
 
-def check_program(content: Any, path: str) -> None:
-    """Raise ProgramError unless C would load ``content``, the bytes of the file ``path``."""
+def check_program(content: Any, path: str, *, whole: bool = False) -> None:
+    """Raise ProgramError unless C would load ``content``, the bytes of the file ``path``.
+
+    With ``whole`` the contents of cells are looked at, too.
+    """
     found = ffi.from_buffer(content)
-    if lib.hyb_program_check(found, len(found), 0):
+    if lib.hyb_program_check(found, len(found), lib.HYB_PROGRAM_CHECK_DATA if whole else 0):
         raise ProgramError(f"{path}: {last_error()}")
 
 

@@ -20,16 +20,17 @@ from hybrid.trace.regions.build import replay
 _TREES = {"list": list, "tuple": tuple}
 
 
-def load_exported(path: str | os.PathLike[str]) -> ExportedProgram:
+def load_exported(path: str | os.PathLike[str], *, whole: bool = False) -> ExportedProgram:
     """The program that ``export`` has written to ``path``.
 
     Its functions have the bits that they had where it was written, on the same instruction set.
     They are differentiable, and are parts of hybridized functions like any others.  No code of the
     author's is needed, and none is in the file.
 
-    Raises ProgramError if the file is damaged or of another version.
+    Raises ProgramError if the file is damaged or of another version; damage in the contents of
+    cells is looked for where ``whole`` asks for that, for it takes the time to read them all.
     """
-    return ExportedProgram(ProgramFile(path))
+    return ExportedProgram(ProgramFile(path, whole=whole))
 
 
 class ExportedProgram(Mapping[str, "ExportedFunction"]):
@@ -64,6 +65,18 @@ class ExportedProgram(Mapping[str, "ExportedFunction"]):
         """Write the program with its state as it is now."""
         self._file.save(path, [bytes(native.view(c.content, c.type.nbytes)) for c in self._cells])
 
+    def about(self) -> dict[str, list[dict[str, Any]]]:
+        """What the file holds, in tables: their rows by the names of columns."""
+        functions = [
+            {
+                "name": function.name,
+                "inputs": ", ".join([f"{v.name}: {v.type}" for v in function.inputs]),
+                "outputs": ", ".join([str(v.type) for v in function.outputs]),
+            }
+            for function in self.functions.values()
+        ]
+        return {"functions": functions, **self._file.about()}
+
     def __repr__(self) -> str:
         told = "".join(f"\n  {function!r}" for function in self.functions.values())
         return f"ExportedProgram of {self._file.path}, {len(self._cells)} cells{told}"
@@ -95,6 +108,20 @@ class ExportedFunction:
         if [v.type for v in graph.params] != types or len(graph.results) != len(self._results):
             raise ProgramError(f"{self._path}: the graph of {self.name} is of other values")
         return graph
+
+    @property
+    def graph(self) -> str:
+        """The text of the graph, before all passes."""
+        return str(self._graph)
+
+    def run(self, *inputs: Any) -> tuple[Tensor, ...]:
+        """The outputs, one after the other, of the inputs, one after the other."""
+        if len(inputs) != len(self.inputs):
+            raise ArgumentTypeError(
+                f"{self.name} takes {len(self.inputs)} inputs, not {len(inputs)}"
+            )
+        fitting = [self._fitting(v, x) for v, x in zip(self.inputs, inputs, strict=True)]
+        return self._run(*fitting)
 
     def __call__(self, *args: Any) -> Any:
         inputs: list[Tensor] = []

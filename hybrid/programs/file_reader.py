@@ -32,12 +32,12 @@ _DEEPEST = 100  # trees of arguments and results
 class ProgramFile:
     """The content of a file, which C has checked."""
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, whole: bool = False) -> None:
         self.path = os.fsdecode(path)
         if os.path.getsize(path) < HEADER.itemsize:
             raise ProgramError(f"{self.path} is no program: it has not even a header")
         self.content: np.ndarray = np.memmap(path, np.uint8, "c")  # what is written stays here
-        native.check_program(self.content, self.path)
+        native.check_program(self.content, self.path, whole=whole)
         header = np.frombuffer(self.content[: HEADER.itemsize], HEADER)[0]
         self.table = np.frombuffer(
             self.content[HEADER.itemsize :][: header["sections"] * SECTION.itemsize], SECTION
@@ -116,6 +116,47 @@ class ProgramFile:
             role = Role(int(row["role"]) & 15)
             found.append((self.text(row["name"]), self.type(row["type"]), role, content, names))
         return found
+
+    def about(self) -> dict[str, list[dict[str, Any]]]:
+        """The cells, kernels, notes, plans and sections, as rows of tables."""
+        plans = [
+            {
+                "function": self.text(row["name"]),
+                "steps": int(plan["n_steps"]),
+                "scratch": int(plan["arena_nbytes"]),
+                "constants": int(plan["constants_nbytes"]),
+                "ahead": "" if row["early"] < 0 else "computed when it is loaded",
+            }
+            for row in self.rows["functions"]
+            for plan in [self.rows["plans"][row["plan"]]]
+        ]
+        cells = [
+            {
+                "name": name,
+                "type": str(type_),
+                "role": (role.name or "").lower(),
+                "bytes": type_.nbytes,
+                "also called": ", ".join(aliases),
+            }
+            for name, type_, role, _, aliases in self.cells()
+        ]
+        kernels = [
+            {"name": self.text(row["name"]), "dtype": DTYPES[row["dtype"]].name}
+            for row in self.rows["kernels"]
+        ]
+        notes = [
+            {"note": self.text(row["key"]), "value": self.text(row["value"])}
+            for row in self.rows["notes"]
+        ]
+        sections = [
+            {"name": name, "bytes": int(self.sections[number]["nbytes"])}
+            for number, name in enumerate(ROWS, 1)
+            if number in self.sections
+        ]
+        return {
+            "plans": plans, "cells": cells, "kernels": kernels, "notes": notes,
+            "sections": sections,
+        }  # fmt: skip
 
     def save(self, path: str | os.PathLike[str], contents: list[bytes]) -> None:
         """Write the file with these ``contents`` of the cells."""

@@ -28,6 +28,9 @@ class ProgramCells:
         self._names: dict[int, list[tuple[str, Role]]] = {}  # of tensors, by their ids
         self._keep: list[Any] = []
         self._used: set[str] = set()
+        self._looked: set[int] = set()  # modules
+        self._models = 0
+        self._optimizers: dict[str, int] = {}  # how many of each kind
         self._name(default_generator().state, "random/default", Role.RANDOM)
 
     def look(self, reads: Reads, values: Sequence[Any]) -> None:
@@ -40,16 +43,26 @@ class ProgramCells:
             for _, part in module.named_modules()
             if part is not module
         }
-        outer = [module for module in dict.fromkeys(modules) if id(module) not in inner]
-        for number, module in enumerate(outer):
-            prefix = "" if len(outer) == 1 else f"model{number}."
-            for name, tensor in module.named_parameters(remove_duplicate=False):
-                self._name(tensor, prefix + name, Role.PARAMETER)
-            for name, tensor in module.named_buffers(remove_duplicate=False):
-                self._name(tensor, prefix + name, Role.BUFFER)
+        outer = [
+            module
+            for module in dict.fromkeys(modules)
+            if id(module) not in inner | self._looked and any(True for _ in _tensors(module))
+        ]
+        self._looked |= {id(module) for module in outer}
+        for module in outer:
+            self._models += 1
+            prefix = "" if self._models == 1 else f"model{self._models}."
+            for name, tensor, role in _tensors(module):
+                self._name(tensor, prefix + name, role)
         optimizers = dict.fromkeys([owner for owner in owners if isinstance(owner, Optimizer)])
-        for number, optimizer in enumerate(optimizers):
-            kind = type(optimizer).__name__.lower() + ("" if len(optimizers) == 1 else str(number))
+        for optimizer in optimizers:
+            if id(optimizer) in self._looked:
+                continue
+            self._looked.add(id(optimizer))
+            self._keep.append(optimizer)
+            kind = type(optimizer).__name__.lower()
+            self._optimizers[kind] = count = self._optimizers.get(kind, 0) + 1
+            kind += "" if count == 1 else str(count)
             for name, tensor in _kept(optimizer, self._names):
                 self._name(tensor, f"optimizer/{kind}/{name}", Role.OPTIMIZER)
 
@@ -92,15 +105,23 @@ class ProgramCells:
         return found
 
 
+def _tensors(module: Module) -> Iterator[tuple[str, Tensor, Role]]:
+    """The tensors of ``module`` by all their names."""
+    for name, tensor in module.named_parameters(remove_duplicate=False):
+        yield name, tensor, Role.PARAMETER
+    for name, tensor in module.named_buffers(remove_duplicate=False):
+        yield name, tensor, Role.BUFFER
+
+
 def _kept(
     optimizer: Optimizer, names: dict[int, list[tuple[str, Role]]]
 ) -> Iterator[tuple[str, Tensor]]:
     """What ``optimizer`` keeps of each parameter, and its settings that are tensors."""
     number = 0
     for at, group in enumerate(optimizer.param_groups):
-        for key, value in vars(group).items():
-            if isinstance(value, Tensor):
-                yield f"{at}/{key}", value
+        prefix = "" if at == 0 else f"{at}/"
+        for key, value in group.cells._asdict().items():
+            yield prefix + key, value
         for parameter, state in zip(group.params, group.states, strict=True):
             own = names.get(id(parameter), [(str(number), Role(0))])[0][0]
             for name, cell in named_state(group.rule, state).items():

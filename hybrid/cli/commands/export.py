@@ -1,0 +1,40 @@
+"""``hybrid export``: write functions to a file that runs without Python."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import hybrid as hy
+from hybrid.cli.user_input import fail, load_function, parse_types
+from hybrid.errors import HybridError
+
+app = typer.Typer()
+
+
+@app.command()
+def export(
+    target: Annotated[str, typer.Argument(help="path/to/file.py:function or module:function")],
+    output: Annotated[Path, typer.Option("--output", "-o", help="the file to write")],
+    inputs: Annotated[
+        list[str] | None, typer.Option("--input", "-i", help="type of an input: f32[8,4]")
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="of the function in the file")] = None,
+) -> None:
+    """Write TARGET, a function or Module, with its state to a file; runs nothing.
+
+    ``hybrid run``, ``hybrid inspect`` and C read it.
+    """
+    types = parse_types(inputs or [])
+    function = load_function(target)
+    arguments = [hy.zeros(t.shape, dtype=t.dtype) for t in types]
+    try:
+        if name is None:
+            hy.export(function, output, *arguments)
+        else:
+            hy.export({name: (function, *arguments)}, output)
+    except (HybridError, TypeError) as error:  # TypeError: another number of arguments
+        fail(f"{target}: {error}")
+    except OSError as error:
+        fail(f"--output {output} cannot be written: {error.strerror}.")
+    typer.echo(f"{output}: {output.stat().st_size:,} bytes")

@@ -1,0 +1,47 @@
+"""``hybrid inspect``: what is in the file of a program."""
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from hybrid.cli.user_input import fail, load_program
+
+app = typer.Typer()
+
+
+@app.command()
+def inspect(
+    file: Annotated[Path, typer.Argument(help="what hybrid.export has written")],
+    graph: Annotated[str | None, typer.Option(help="print the graph of this function")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="for programs")] = False,
+) -> None:
+    """Show the functions of FILE, its cells, its kernels, and what takes how many bytes."""
+    program = load_program(file)
+    if graph is not None:
+        if graph not in program:
+            fail(f"{file} has no function {graph!r}: there are {', '.join(program)}.")
+        typer.echo(program[graph].graph)
+        return
+    about = program.about()
+    if as_json:
+        typer.echo(json.dumps(about, indent=2))
+        return
+    console = Console(highlight=False)
+    for title, rows in about.items():
+        if rows:
+            console.print(_table(title, rows))
+            console.print()
+
+
+def _table(title: str, rows: list[dict[str, Any]]) -> Table:
+    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for at, (name, value) in enumerate(rows[0].items()):
+        right = isinstance(value, int)
+        shown.add_column(title if at == 0 else name, justify="right" if right else "left")
+    for row in rows:
+        shown.add_row(*[f"{v:,}" if isinstance(v, int) else str(v) for v in row.values()])
+    return shown

@@ -1,0 +1,114 @@
+"""``hybrid export``, ``run``, ``inspect`` and ``verify``: programs from the command line."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from hybrid.cli.app import build
+
+SOURCE = """
+import hybrid as hy
+
+hy.random.seed(0)
+network = hy.nn.Sequential(hy.nn.Linear(4, 3), hy.nn.ReLU())
+total = hy.zeros(3)
+
+def add(x):
+    total.assign(total + x)
+    return total * 2
+
+def tell(x):
+    print(x)
+"""
+X = np.arange(8, dtype=np.float32).reshape(2, 4)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "model_for_export.py").write_text(SOURCE, encoding="utf-8")
+    np.save(tmp_path / "x.npy", X)
+    np.save(tmp_path / "three.npy", np.ones(3, np.float32))
+    return tmp_path
+
+
+def text_of(*args: object) -> str:
+    """What the command prints when all goes well."""
+    done = CliRunner().invoke(build(), [str(arg) for arg in args])
+    assert done.exit_code == 0, done.output
+    return done.stdout
+
+
+def failure(*args: object) -> str:
+    """The one line that the command prints when it cannot do what was asked."""
+    done = CliRunner().invoke(build(), [str(arg) for arg in args])
+    assert done.exit_code == 2, done.output
+    (line,) = done.stderr.splitlines()
+    return line
+
+
+def test_a_module(folder: Path) -> None:
+    file, out = folder / "m.hyb", folder / "y.npy"
+    told = text_of("export", f"{folder}/model_for_export.py:network", "-i", "f32[2,4]", "-o", file)
+    assert told == f"{file}: {file.stat().st_size:,} bytes\n"
+    assert text_of("run", file, "-i", folder / "x.npy", "-o", out) == ""
+    shown = text_of("run", file, "predict", "-i", folder / "x.npy")
+    assert shown.splitlines()[0] == "result0: f32[2,3]"
+    assert str(np.load(out)) in shown
+    assert "3 cells" not in text_of("verify", file)
+    assert text_of("verify", file).startswith(f"{file} is whole: 1 functions, 2 cells, ")
+
+
+def test_what_is_in_it(folder: Path) -> None:
+    file = folder / "m.hyb"
+    text_of("export", f"{folder}/model_for_export.py:network", "-i", "f32[2,4]", "-o", file)
+    about = json.loads(text_of("inspect", file, "--json"))
+    assert about["functions"] == [
+        {"name": "predict", "inputs": "input: f32[2,4]", "outputs": "f32[2,3]"}
+    ]
+    assert [(c["name"], c["type"], c["role"], c["bytes"]) for c in about["cells"]] == [
+        ("0.weight", "f32[3,4]", "parameter", 48),
+        ("0.bias", "f32[3]", "parameter", 12),
+    ]
+    assert sum(row["bytes"] for row in about["sections"]) <= file.stat().st_size
+    shown = text_of("inspect", file)
+    assert "0.weight" in shown and "predict" in shown and "matmul" in shown
+    assert text_of("inspect", file, "--graph", "predict").startswith("graph @")
+
+
+def test_state_that_goes_on(folder: Path) -> None:
+    file, after = folder / "add.hyb", folder / "after.hyb"
+    text_of(
+        "export", f"{folder}/model_for_export.py:add", "-i", "f32[3]", "-o", file, "--name", "sum"
+    )
+    three = folder / "three.npy"
+    assert "[6. 6. 6.]" in text_of("run", file, "sum", "-i", three, "--repeat", 3, "--save", after)
+    assert "[8. 8. 8.]" in text_of("run", after, "-i", three)
+    assert "[2. 2. 2.]" in text_of("run", file, "-i", three)
+
+
+def test_bad_input(folder: Path) -> None:
+    file, x = folder / "m.hyb", folder / "x.npy"
+    target = f"{folder}/model_for_export.py"
+    assert "tell cannot be exported: it calls Python while it runs" in failure(
+        "export", f"{target}:tell", "-i", "f32[3]", "-o", file
+    )
+    assert not file.exists()
+    text_of("export", f"{target}:network", "-i", "f32[2,4]", "-o", file)
+    assert "predict takes 1 inputs, and --input names 0" in failure("run", file)
+    assert "has no function 'train': there are predict" in failure("run", file, "train")
+    assert "input input is f32[3], not f32[2,4]" in failure("run", file, "-i", folder / "three.npy")
+    assert "is no .npy file" in failure("run", file, "-i", f"{target}")
+    assert "gone.npy cannot be read" in failure("run", file, "-i", folder / "gone.npy")
+    assert "1 outputs, and --output names 2" in failure("run", file, "-i", x, "-o", x, "-o", x)
+    gone = folder / "gone" / "y.npy"
+    assert f"{gone} cannot be written" in failure("run", file, "-i", x, "-o", gone)
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 1
+    file.write_bytes(content)
+    text_of("inspect", file)
+    assert "section data is damaged" in failure("verify", file)
+    assert "gone.hyb cannot be read" in failure("verify", folder / "gone.hyb")
+    assert "does not begin as a program does" in failure("inspect", x)
