@@ -153,10 +153,11 @@ static hyb_status linalg_require_sizes(const hyb_call *call, int index, int32_t 
     return status;
 }
 
-/* What the first operand and each output of a kernel are, whose sizes follow from the first one's:
- * r rows, c columns, k the smaller of both, - nothing. */
-static hyb_status linalg_prepare(const hyb_call *call, int32_t dtype, bool square, int outputs,
-                                 const char *const sizes[], double work, hyb_range *range)
+/* What the first operand is, and each output, from operand `first` on, whose sizes follow from that
+ * one's: r rows, c columns, k the smaller of both. */
+static hyb_status linalg_prepare(const hyb_call *call, int32_t dtype, bool square, int first,
+                                 int outputs, const char *const sizes[], double work,
+                                 hyb_range *range)
 {
     const hyb_layout *x = &call->layout[0];
     if (x->rank < 2)
@@ -173,8 +174,8 @@ static hyb_status linalg_prepare(const hyb_call *call, int32_t dtype, bool squar
         const int32_t rank = (int32_t)strlen(sizes[i]);
         for (int32_t axis = 0; axis < rank; axis++)
             size[axis] = sizes[i][axis] == 'r' ? m : sizes[i][axis] == 'c' ? n : k;
-        if ((status = linalg_require(call, 1 + i, dtype, rank, x, 2, false)) != HYB_OK ||
-            (status = linalg_require_sizes(call, 1 + i, rank, size[0], size[1])) != HYB_OK)
+        if ((status = linalg_require(call, first + i, dtype, rank, x, 2, false)) != HYB_OK ||
+            (status = linalg_require_sizes(call, first + i, rank, size[0], size[1])) != HYB_OK)
             return status;
     }
     *range = (hyb_range){linalg_count(x, 2), linalg_grain(work * (double)m * (double)n * (double)k)};

@@ -193,8 +193,10 @@ static void N(linalg_qr)(const N(linalg_reflections) *r, T *w, int64_t ld, int64
             T *v = r->v + k * r->ld;
             for (int64_t i = first; i < m; i++)
                 v[i] = i < k ? 0 : w[i * ld + k];
-            w[k * ld + k] = N(linalg_reflection)(v + k, m - k, &r->tau[k]);
-            N(linalg_reflect)(w + k * ld + k + 1, ld, v + k, r->tau[k], m - k, columns - k - 1);
+            const T       beta = N(linalg_reflection)(v + k, m - k, &r->tau[k]);
+            const int64_t start = (k + 1) / LANES * LANES; /* the same vectors each time */
+            N(linalg_reflect)(w + k * ld + start, ld, v + k, r->tau[k], m - k, columns - start);
+            w[k * ld + k] = beta;
         }
         if (!few && end < n) {
             N(linalg_block)(r, first);
@@ -235,10 +237,10 @@ HYB_KERNEL(N(qr_complete)) { return N(qr_of)(call, begin, end, true); }
 
 HYB_PREPARE(N(prepare_qr))
 {
-    return linalg_prepare(call, DTYPE, false, 2, (const char *[]){"rk", "kc"}, 4, range);
+    return linalg_prepare(call, DTYPE, false, 1, 2, (const char *[]){"rk", "kc"}, 4, range);
 }
 
 HYB_PREPARE(N(prepare_qr_complete))
 {
-    return linalg_prepare(call, DTYPE, false, 2, (const char *[]){"rr", "rc"}, 4, range);
+    return linalg_prepare(call, DTYPE, false, 1, 2, (const char *[]){"rr", "rc"}, 4, range);
 }

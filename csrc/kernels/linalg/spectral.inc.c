@@ -144,14 +144,18 @@ static bool N(linalg_turned)(const T *x, int64_t n)
 /* Symmetric matrices ----------------------------------------------------------------------------- */
 
 /* Takes w, the upper triangle of a symmetric matrix, to tridiagonal form Q^T w Q; Q is the reflections.
- * `rows` is room of 3 ld. */
+ * `rows` is room of 4 ld.  All loops over columns work on the same vectors. */
 static void N(linalg_tridiagonalize)(const N(linalg_reflections) *r, T *w, int64_t ld, double *d,
                                      double *e, T *rows)
 {
     const int64_t n = r->m;
     T            *p = rows, *pending = rows + ld; /* w -= v pending^T + pending v^T, of the last v */
-    const T      *last = rows + 2 * ld;           /* none at first */
-    memset(rows, 0, (size_t)(3 * ld) * sizeof(T));
+    T            *own = rows + 2 * ld;            /* what rows give to their own place in p */
+    const T      *last = rows + 3 * ld;           /* none at first */
+    T             after[2 * LANES] = {0};
+    for (int i = 0; i < LANES; i++)
+        after[LANES + i] = 1;
+    memset(rows, 0, (size_t)(4 * ld) * sizeof(T));
     for (int64_t k = 0; k < n; k++) {
         T *row = w + k * ld, *v = r->v + k * r->ld;
         for (int64_t j = k; j < n; j++)
@@ -168,18 +172,24 @@ static void N(linalg_tridiagonalize)(const N(linalg_reflections) *r, T *w, int64
         for (int64_t i = k + 1; i < n; i++) {
             T      *to = w + i * ld;
             const T of_last = last[i], of_pending = pending[i], of_v = v[i];
-            V       sum[2] = {{0}, {0}};
-            int64_t j = i + 1;
-            to[i] -= of_last * pending[i] + of_pending * last[i];
+            const T diagonal = to[i] - (of_last * pending[i] + of_pending * last[i]);
+            V       sum = {0};
+            int64_t j = (i + 1) / LANES * LANES;
+            /* Of the first vector only what is after the diagonal. */
+            V kept = N(v_load)(after + LANES - (i + 1 - j));
             for (; j < n; j += LANES) {
-                const V x = N(v_load)(to + j) - N(v_splat)(of_last) * N(v_load)(pending + j) -
-                            N(v_splat)(of_pending) * N(v_load)(last + j);
+                const V x = (N(v_load)(to + j) - N(v_splat)(of_last) * N(v_load)(pending + j) -
+                             N(v_splat)(of_pending) * N(v_load)(last + j)) * kept;
                 N(v_store)(to + j, x);
-                sum[0] += x * N(v_load)(v + j);
+                sum += x * N(v_load)(v + j);
                 N(v_store)(p + j, N(v_load)(p + j) + N(v_splat)(of_v) * x);
+                kept = N(v_splat)(1);
             }
-            p[i] += to[i] * of_v + N(linalg_total)(sum[0] + sum[1]);
+            to[i] = diagonal;
+            own[i] = diagonal * of_v + N(linalg_total)(sum);
         }
+        for (int64_t i = k + 1; i < n; i++)
+            p[i] += own[i];
         const T half = tau * tau / 2 * N(linalg_dot)(p + k + 1, v + k + 1, n - k - 1);
         for (int64_t j = 0; j < ld; j++)
             pending[j] = tau * p[j] - half * v[j];
@@ -243,12 +253,12 @@ HYB_KERNEL(N(eigvalsh)) { return N(eigh_of)(call, begin, end, "eigvalsh", false)
 
 HYB_PREPARE(N(prepare_eigh))
 {
-    return linalg_prepare(call, DTYPE, true, 2, (const char *[]){"r", "rc"}, 10, range);
+    return linalg_prepare(call, DTYPE, true, 1, 2, (const char *[]){"r", "rc"}, 10, range);
 }
 
 HYB_PREPARE(N(prepare_eigvalsh))
 {
-    return linalg_prepare(call, DTYPE, true, 1, (const char *[]){"r"}, 2, range);
+    return linalg_prepare(call, DTYPE, true, 1, 1, (const char *[]){"r"}, 2, range);
 }
 
 /* Singular values -------------------------------------------------------------------------------- */
@@ -344,11 +354,12 @@ static void N(linalg_bidiagonalize)(N(linalg_svd) *f)
         T *v_next = v + f->column.ld;
         memset(v_next, 0, (size_t)f->column.ld * sizeof(T));
         memset(next, 0, (size_t)ld * sizeof(T));
+        const int64_t start = (k + 1) / LANES * LANES; /* the same vectors each time */
         for (int64_t i = k + 1; i < n; i++) {
             T      *to = w + i * ld;
             const V of_v = N(v_splat)(v[i]);
             V       sum = {0};
-            for (int64_t j = k + 1; j < n; j += LANES) {
+            for (int64_t j = start; j < n; j += LANES) {
                 const V x = N(v_load)(to + j) - of_v * N(v_load)(across + j);
                 N(v_store)(to + j, x);
                 sum += x * N(v_load)(u + j);
@@ -357,7 +368,7 @@ static void N(linalg_bidiagonalize)(N(linalg_svd) *f)
             const T x = to[k + 1] - by_u[0] * u[k + 1];
             const V by_x = N(v_splat)(i > k + 1 ? x : 0);
             v_next[i] = x;
-            for (int64_t j = k + 1; j < n; j += LANES) {
+            for (int64_t j = start; j < n; j += LANES) {
                 const V y = N(v_load)(to + j) - by_u * N(v_load)(u + j);
                 N(v_store)(to + j, y);
                 N(v_store)(next + j, N(v_load)(next + j) + by_x * y);
@@ -478,12 +489,12 @@ HYB_KERNEL(N(svd_full)) { return N(svd_of)(call, begin, end, true); }
 
 HYB_PREPARE(N(prepare_svd))
 {
-    return linalg_prepare(call, DTYPE, false, 3, (const char *[]){"rk", "k", "kc"}, 25, range);
+    return linalg_prepare(call, DTYPE, false, 1, 3, (const char *[]){"rk", "k", "kc"}, 25, range);
 }
 
 HYB_PREPARE(N(prepare_svd_full))
 {
-    return linalg_prepare(call, DTYPE, false, 3, (const char *[]){"rr", "k", "cc"}, 30, range);
+    return linalg_prepare(call, DTYPE, false, 1, 3, (const char *[]){"rr", "k", "cc"}, 30, range);
 }
 
 HYB_KERNEL(N(svdvals))
@@ -505,7 +516,7 @@ HYB_KERNEL(N(svdvals))
 
 HYB_PREPARE(N(prepare_svdvals))
 {
-    return linalg_prepare(call, DTYPE, false, 1, (const char *[]){"k"}, 4, range);
+    return linalg_prepare(call, DTYPE, false, 1, 1, (const char *[]){"k"}, 4, range);
 }
 
 /* y = left diag(factor) right or, `turned`, its transpose.  Spoils `right`; factor[j] is of value j. */
@@ -552,13 +563,10 @@ HYB_KERNEL(N(pinv))
 
 HYB_PREPARE(N(prepare_pinv))
 {
-    const hyb_layout layouts[2] = {call->layout[0], call->layout[2]};
-    const hyb_call   others = {.layout = layouts};
-    hyb_status       status =
-        linalg_prepare(&others, DTYPE, false, 1, (const char *[]){"cr"}, 27, range);
-    if (status == HYB_OK)
-        status = linalg_require(call, 1, DTYPE, 0, &call->layout[0], 2, true);
-    return status;
+    const hyb_status status =
+        linalg_prepare(call, DTYPE, false, 2, 1, (const char *[]){"cr"}, 27, range);
+    return status != HYB_OK ? status
+                            : linalg_require(call, 1, DTYPE, 0, &call->layout[0], 2, true);
 }
 
 /* The derivative of the product of the singular values: each by all others, and the sign of the
@@ -591,5 +599,5 @@ HYB_KERNEL(N(cofactors))
 
 HYB_PREPARE(N(prepare_cofactors))
 {
-    return linalg_prepare(call, DTYPE, true, 1, (const char *[]){"rc"}, 27, range);
+    return linalg_prepare(call, DTYPE, true, 1, 1, (const char *[]){"rc"}, 27, range);
 }

@@ -27,13 +27,14 @@ static bool N(cholesky_rows)(T *w, int64_t ld, int64_t r, int64_t c, T *room)
         return N(cholesky_rows)(rest, ld, r - half, c - half, room);
     }
     for (int64_t k = 0; k < r; k++) {
-        T *row = w + k * ld + k;
-        N(linalg_take_rows)(row, w + k, ld, w + k, ld, k, c - k);
-        if (!(*row > 0))
+        const int64_t start = k / LANES * LANES; /* the same vectors in all rows */
+        T            *row = w + k * ld;
+        N(linalg_take_rows)(row + start, w + start, ld, w + k, ld, k, c - start);
+        if (!(row[k] > 0))
             return false;
-        const T root = N(linalg_root)(*row);
-        N(linalg_scale)(row + 1, 1 / root, c - k - 1);
-        *row = root;
+        const T root = N(linalg_root)(row[k]);
+        N(linalg_scale)(row + start, 1 / root, c - start);
+        row[k] = root;
     }
     return true;
 }
@@ -59,7 +60,7 @@ HYB_KERNEL(N(cholesky))
 
 HYB_PREPARE(N(prepare_cholesky))
 {
-    return linalg_prepare(call, DTYPE, true, 1, (const char *[]){"rc"}, 0.5, range);
+    return linalg_prepare(call, DTYPE, true, 1, 1, (const char *[]){"rc"}, 0.5, range);
 }
 
 /* LU ------------------------------------------------------------------------------------------- */
@@ -120,6 +121,9 @@ static void N(linalg_exchange)(T *restrict a, T *restrict b, int64_t n)
     }
 }
 
+/* The inverse of no smaller number is finite. */
+static const T N(linalg_least) = DTYPE == HYB_F64 ? (T)DBL_MIN : (T)FLT_MIN;
+
 /* At most LINALG_BASE columns from `first` on.  The row of a pivot is copied with zeros up to its
  * diagonal: then whole vectors of the rows below may be changed. */
 static void N(linalg_lu_few)(N(linalg_lu) *f, int64_t first, int64_t count)
@@ -140,7 +144,9 @@ static void N(linalg_lu_few)(N(linalg_lu) *f, int64_t first, int64_t count)
             f->odd = !f->odd;
         }
         const T diagonal = row[k];
-        const bool zero = diagonal == 0;
+        const T    size_of = diagonal < 0 ? -diagonal : diagonal;
+        const bool zero = diagonal == 0, tiny = size_of < N(linalg_least); /* 1 / tiny is infinite */
+        const T    inverse = tiny ? 1 : 1 / diagonal;
         f->singular |= zero;
         T copy[LINALG_BASE + LANES] = {0};
         for (int64_t j = k + 1; j < first + count; j++)
@@ -151,12 +157,14 @@ static void N(linalg_lu_few)(N(linalg_lu) *f, int64_t first, int64_t count)
         best = -1;
         for (int64_t i = k + 1; i < f->n; i++) {
             T      *below = f->w + i * ld;
-            const T factor = zero ? 0 : below[k] / diagonal;
-            below[k] = factor;
+            T       factor = below[k] * inverse;
+            if (tiny)
+                factor = zero ? 0 : factor / diagonal;
             for (int64_t v = start; v < vectors; v++) {
                 T *to = below + first + v * LANES;
                 N(v_store)(to, N(v_load)(to) - N(v_splat)(factor) * N(v_load)(copy + v * LANES));
             }
+            below[k] = factor; /* not before: it lies in a vector that is loaded */
             if (more) {
                 const T size = below[k + 1] < 0 ? -below[k + 1] : below[k + 1];
                 pivot = size > best ? i : pivot;
@@ -198,7 +206,8 @@ static bool N(linalg_lu_room)(N(linalg_lu) *f, int64_t n, int64_t c)
 static void N(linalg_lu_of)(N(linalg_lu) *f, const T *x)
 {
     f->singular = f->odd = false;
-    N(linalg_copy)(f->w, f->ld, x, f->n, f->n, f->n, 1);
+    for (int64_t i = 0; i < f->n; i++)
+        memcpy(f->w + i * f->ld, x + i * f->n, (size_t)f->n * sizeof(T));
     N(linalg_lu_columns)(f, 0, f->n);
 }
 
@@ -276,7 +285,7 @@ HYB_KERNEL(N(inv))
 
 HYB_PREPARE(N(prepare_inv))
 {
-    return linalg_prepare(call, DTYPE, true, 1, (const char *[]){"rc"}, 2, range);
+    return linalg_prepare(call, DTYPE, true, 1, 1, (const char *[]){"rc"}, 2, range);
 }
 
 /* The determinant as fraction * 2^exponent: no product of the diagonal overflows on the way. */
@@ -310,7 +319,7 @@ HYB_KERNEL(N(det))
 
 HYB_PREPARE(N(prepare_det))
 {
-    return linalg_prepare(call, DTYPE, true, 1, (const char *[]){""}, 0.7, range);
+    return linalg_prepare(call, DTYPE, true, 1, 1, (const char *[]){""}, 0.7, range);
 }
 
 HYB_KERNEL(N(slogdet))
@@ -336,5 +345,5 @@ HYB_KERNEL(N(slogdet))
 
 HYB_PREPARE(N(prepare_slogdet))
 {
-    return linalg_prepare(call, DTYPE, true, 2, (const char *[]){"", ""}, 0.7, range);
+    return linalg_prepare(call, DTYPE, true, 1, 2, (const char *[]){"", ""}, 0.7, range);
 }
