@@ -2,6 +2,7 @@
  *
  *   cholesky      x [.., n, n] -> L [.., n, n]: L L^T is the symmetric part of x
  *   solve         a [.., n, n], b [.., n, k] -> y [.., n, k]: a y = b; the axes before broadcast
+ *   solve_lower   the same, of the lower triangle of a; solve_upper: of the upper one
  *   inv           x [.., n, n] -> [.., n, n]
  *   det           x [.., n, n] -> [..]
  *   slogdet       x [.., n, n] -> sign [..], logarithm of the absolute value [..]
@@ -193,6 +194,7 @@ static hyb_status linalg_prepare(const hyb_call *call, int32_t dtype, bool squar
      HYB_SYM(name##_##t)},
 #define LINALG_ROWS(t)                                                                             \
     LINALG_ROW(cholesky, 1, 1, t) LINALG_ROW(solve, 2, 1, t) LINALG_ROW(inv, 1, 1, t)              \
+    LINALG_ROW(solve_lower, 2, 1, t) LINALG_ROW(solve_upper, 2, 1, t)                              \
     LINALG_ROW(det, 1, 1, t) LINALG_ROW(slogdet, 1, 2, t) LINALG_ROW(qr, 1, 2, t)                  \
     LINALG_ROW(qr_complete, 1, 2, t) LINALG_ROW(eigh, 1, 2, t) LINALG_ROW(eigvalsh, 1, 1, t)       \
     LINALG_ROW(svd, 1, 3, t) LINALG_ROW(svd_full, 1, 3, t) LINALG_ROW(svdvals, 1, 1, t)            \

@@ -280,21 +280,23 @@ typedef struct {
 } N(linalg_svd);
 
 static bool N(linalg_svd_room)(N(linalg_svd) *f, int64_t rows, int64_t columns, bool vectors,
-                               bool complete, double more)
+                               bool complete)
 {
     const int64_t m = rows < columns ? columns : rows, n = rows < columns ? rows : columns;
     const int64_t ld = N(linalg_ld)(n), m_ld = N(linalg_ld)(m), wide = (int64_t)(sizeof(double) / sizeof(T));
     const int64_t size = complete ? m : n, left_ld = N(linalg_ld)(size);
     const double  square = (double)n * (double)ld, reflections = N(linalg_reflection_items)(n, size);
-    const double  items = (6.0 + 4 * LINALG_DELAYED) * (double)n * (double)wide + /* numbers */
-                         (double)m * (double)ld + 4 * square + (double)n * (double)m_ld +
-                         (double)m * (double)left_ld + 8.0 * (double)ld + 3 * reflections + 64 + more;
-    double *numbers = linalg_scratch(items, sizeof(T));
-    if (!numbers)
+    const double  numbers = (4 + 4 * LINALG_DELAYED) * (double)n * (double)wide;
+    const double  sides = vectors ? 2 * square + (double)m * (double)left_ld : 0;
+    const double  items = numbers + (double)m * (double)ld + 2 * square + sides +
+                         (m > n ? (double)n * (double)m_ld : 0) + 8.0 * (double)ld +
+                         3 * (reflections + 1);
+    double *first = linalg_scratch(items, sizeof(T));
+    if (!first)
         return false;
     *f = (N(linalg_svd)){.m = m, .n = n, .ld = ld, .m_ld = left_ld, .columns = size,
                          .wide = rows < columns, .vectors = vectors, .complete = complete};
-    f->s = numbers;
+    f->s = first;
     f->e = f->s + n;
     f->order = (int64_t *)(f->e + n);
     f->room = f->order + n;
@@ -303,12 +305,12 @@ static bool N(linalg_svd_room)(N(linalg_svd) *f, int64_t rows, int64_t columns, 
     T *next = (T *)(f->turns[1] + 2 * LINALG_DELAYED * n);
     const int64_t each = (int64_t)reflections;
     f->w = next, next += m * ld;
-    f->right = next, next += n * ld;
-    f->other = next, next += n * ld;
-    f->left = next, next += m * left_ld;
+    f->right = next, next += vectors ? n * ld : 0;
+    f->other = next, next += vectors ? n * ld : 0;
+    f->left = next, next += vectors ? m * left_ld : 0;
     f->rows = next, next += 8 * ld;
     T *v = next;
-    next += n * m_ld;
+    next += m > n ? n * m_ld : 0;
     f->tall = N(linalg_reflections_at)(v, m_ld, m, n, 0, next), next += each;
     v = next, next += n * ld;
     f->column = N(linalg_reflections_at)(v, ld, n, n, 0, next), next += each;
@@ -452,7 +454,7 @@ static hyb_status N(svd_of)(const hyb_call *call, int64_t begin, int64_t end, bo
     const hyb_layout *layout = &call->layout[0];
     const int64_t     rows = linalg_size(layout, 2), columns = linalg_size(layout, 1);
     N(linalg_svd) f;
-    if (!N(linalg_svd_room)(&f, rows, columns, true, complete, 0))
+    if (!N(linalg_svd_room)(&f, rows, columns, true, complete))
         return linalg_no_memory(rows, columns);
     const int64_t n = f.n, m = f.m, size = f.columns, ld = f.ld;
     const int64_t u_size = f.wide ? n : size, v_size = f.wide ? size : n;
@@ -502,7 +504,7 @@ HYB_KERNEL(N(svdvals))
     const hyb_layout *layout = &call->layout[0];
     const int64_t     rows = linalg_size(layout, 2), columns = linalg_size(layout, 1);
     N(linalg_svd) f;
-    if (!N(linalg_svd_room)(&f, rows, columns, false, false, 0))
+    if (!N(linalg_svd_room)(&f, rows, columns, false, false))
         return linalg_no_memory(rows, columns);
     for (int64_t i = begin; i < end; i++) {
         T *s = (T *)call->data[1] + i * f.n;
@@ -543,7 +545,7 @@ HYB_KERNEL(N(pinv))
     const hyb_layout *layout = &call->layout[0], *bound = &call->layout[1];
     const int64_t     rows = linalg_size(layout, 2), columns = linalg_size(layout, 1);
     N(linalg_svd) f;
-    if (!N(linalg_svd_room)(&f, rows, columns, true, false, 0))
+    if (!N(linalg_svd_room)(&f, rows, columns, true, false))
         return linalg_no_memory(rows, columns);
     for (int64_t i = begin; i < end; i++) {
         const T rtol = ((const T *)call->data[1])[linalg_matrix(bound, 0, layout, 2, i)];
@@ -576,7 +578,7 @@ HYB_KERNEL(N(cofactors))
     const hyb_layout *layout = &call->layout[0];
     const int64_t     n = linalg_size(layout, 1);
     N(linalg_svd) f;
-    if (!N(linalg_svd_room)(&f, n, n, true, false, 0))
+    if (!N(linalg_svd_room)(&f, n, n, true, false))
         return linalg_no_memory(n, n);
     for (int64_t i = begin; i < end; i++) {
         T *others = f.rows;

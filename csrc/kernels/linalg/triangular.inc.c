@@ -73,21 +73,26 @@ typedef struct {
     T       *room;
 } N(linalg_lu);
 
-/* x = L^-1 x, of L [n, n] with ones on its diagonal and x [n, c]. */
-static void N(linalg_lower)(const T *l, int64_t ld, T *x, int64_t x_row, int64_t n, int64_t c, T *room)
+/* x = L^-1 x, of L [n, n] and x [n, c]; `unit`: the diagonal of L counts as ones. */
+static void N(linalg_lower)(const T *l, int64_t ld, bool unit, T *x, int64_t x_row, int64_t n,
+                            int64_t c, T *room)
 {
     if (n <= LINALG_BASE) {
-        for (int64_t i = 1; i < n; i++)
-            N(linalg_take_rows)(x + i * x_row, x, x_row, l + i * ld, 1, i, c);
+        for (int64_t i = 0; i < n; i++) {
+            T *row = x + i * x_row;
+            N(linalg_take_rows)(row, x, x_row, l + i * ld, 1, i, c);
+            for (int64_t j = 0; !unit && j < c; j++)
+                row[j] /= l[i * ld + i];
+        }
         return;
     }
     const int64_t half = N(linalg_half)(n);
-    N(linalg_lower)(l, ld, x, x_row, half, c, room);
+    N(linalg_lower)(l, ld, unit, x, x_row, half, c, room);
     N(linalg_multiply)((N(linalg_product)){
         .a = l + half * ld, .b = x, .c = x + half * x_row, .m = n - half, .n = c, .k = half,
         .a_row = ld, .a_col = 1, .b_row = x_row, .b_col = 1, .c_row = x_row, .sign = -1, .add = true,
         .room = room});
-    N(linalg_lower)(l + half * ld + half, ld, x + half * x_row, x_row, n - half, c, room);
+    N(linalg_lower)(l + half * ld + half, ld, unit, x + half * x_row, x_row, n - half, c, room);
 }
 
 /* x = U^-1 x, of U [n, n] and x [n, c]. */
@@ -183,7 +188,7 @@ static void N(linalg_lu_columns)(N(linalg_lu) *f, int64_t first, int64_t count)
     const int64_t half = N(linalg_half)(count), next = first + half, ld = f->ld;
     T            *right = f->w + first * ld + next;
     N(linalg_lu_columns)(f, first, half);
-    N(linalg_lower)(f->w + first * ld + first, ld, right, ld, half, count - half, f->room);
+    N(linalg_lower)(f->w + first * ld + first, ld, true, right, ld, half, count - half, f->room);
     N(linalg_multiply)((N(linalg_product)){
         .a = f->w + next * ld + first, .b = right, .c = right + half * ld, .m = f->n - next,
         .n = count - half, .k = half, .a_row = ld, .a_col = 1, .b_row = ld, .b_col = 1, .c_row = ld,
@@ -217,7 +222,7 @@ static void N(linalg_lu_solve)(const N(linalg_lu) *f, T *x, int64_t c)
     for (int64_t i = 0; i < f->n; i++)
         if (f->pivots[i] != i)
             N(linalg_exchange)(x + i * c, x + f->pivots[i] * c, c);
-    N(linalg_lower)(f->w, f->ld, x, c, f->n, c, f->room);
+    N(linalg_lower)(f->w, f->ld, true, x, c, f->n, c, f->room);
     N(linalg_upper)(f->w, f->ld, x, c, f->n, c, f->room);
 }
 
@@ -243,11 +248,13 @@ HYB_KERNEL(N(solve))
     return HYB_OK;
 }
 
-HYB_PREPARE(N(prepare_solve))
+/* a [.., n, n], b [.., n, c] -> [.., n, c], whose axes before broadcast; `share` of n^3 is the work
+ * that is done once for each matrix. */
+static hyb_status N(linalg_prepare_systems)(const hyb_call *call, double share, hyb_range *range)
 {
     const hyb_layout *a = &call->layout[0], *b = &call->layout[1], *over = &call->layout[2];
     if (a->rank < 2 || b->rank < 2 || over->rank < 2)
-        return hyb_fail(HYB_BAD_ARGUMENT, "an operand of solve holds no matrices");
+        return hyb_fail(HYB_BAD_ARGUMENT, "an operand of a system holds no matrices");
     hyb_status status;
     if ((status = linalg_require(call, 2, DTYPE, 2, over, 2, false)) != HYB_OK ||
         (status = linalg_require(call, 0, DTYPE, 2, over, 2, true)) != HYB_OK ||
@@ -259,11 +266,43 @@ HYB_PREPARE(N(prepare_solve))
         (status = linalg_require_sizes(call, 2, 2, n, c)) != HYB_OK)
         return status;
     /* Several systems of one matrix are one unit, so that it is factored once. */
-    const int64_t count = linalg_count(over, 2), least = linalg_count(a, 2) == 1 ? count : 1;
-    const int64_t grain = linalg_grain((double)n * (double)n * (0.7 * (double)n + (double)c));
+    const int64_t count = linalg_count(over, 2);
+    const int64_t least = share > 0 && linalg_count(a, 2) == 1 ? count : 1;
+    const int64_t grain = linalg_grain((double)n * (double)n * (share * (double)n + (double)c));
     *range = (hyb_range){count, grain > least ? grain : least};
     return HYB_OK;
 }
+
+HYB_PREPARE(N(prepare_solve)) { return N(linalg_prepare_systems)(call, 0.7, range); }
+
+static hyb_status N(solve_triangular)(const hyb_call *call, int64_t begin, int64_t end, bool lower)
+{
+    const hyb_layout *a = &call->layout[0], *b = &call->layout[1], *over = &call->layout[2];
+    const int64_t     n = linalg_size(a, 1), c = linalg_size(b, 1);
+    T                *room = linalg_scratch(N(linalg_room)(c), sizeof(T));
+    if (!room)
+        return linalg_no_memory(n, c);
+    for (int64_t i = begin; i < end; i++) {
+        const T *x = (const T *)call->data[0] + linalg_matrix(a, 2, over, 2, i) * n * n;
+        const T *from = (const T *)call->data[1] + linalg_matrix(b, 2, over, 2, i) * n * c;
+        T       *y = (T *)call->data[2] + i * n * c;
+        for (int64_t j = 0; j < n; j++)
+            if (x[j * n + j] == 0)
+                return linalg_refuse(HYB_SINGULAR, "solve_triangular", call, 2, over, 2, i);
+        memcpy(y, from, (size_t)(n * c) * sizeof(T));
+        if (lower)
+            N(linalg_lower)(x, n, false, y, c, n, c, room);
+        else
+            N(linalg_upper)(x, n, y, c, n, c, room);
+    }
+    return HYB_OK;
+}
+
+HYB_KERNEL(N(solve_lower)) { return N(solve_triangular)(call, begin, end, true); }
+HYB_KERNEL(N(solve_upper)) { return N(solve_triangular)(call, begin, end, false); }
+
+HYB_PREPARE(N(prepare_solve_lower)) { return N(linalg_prepare_systems)(call, 0, range); }
+HYB_PREPARE(N(prepare_solve_upper)) { return N(linalg_prepare_systems)(call, 0, range); }
 
 HYB_KERNEL(N(inv))
 {

@@ -16,7 +16,7 @@ from hybrid.core.types import TensorType
 from hybrid.errors import GradientError, LinearAlgebraError
 from hybrid.ir import op
 from hybrid.ops.elementwise.comparison import equal, where
-from hybrid.ops.matrix.linear_systems import identity_like, solve
+from hybrid.ops.matrix.linear_systems import identity_like, solve_triangular
 from hybrid.ops.matrix.products import product, product_nt, product_tn
 from hybrid.ops.shapes.concatenation import concat, part
 from hybrid.ops.shapes.creation import tril, triu
@@ -79,8 +79,9 @@ def cholesky_vjp(ct, y, _x):
     inner = product_tn(y, tril(ct))
     halved = (tril(inner) + tril(inner, k=-1)) * 0.5
     turned = matrix_transpose(y)
-    left = solve(turned, halved)
-    return (symmetric(matrix_transpose(solve(turned, matrix_transpose(left)))),)
+    left = solve_triangular(turned, halved, upper=True)
+    right = solve_triangular(turned, matrix_transpose(left), upper=True)
+    return (symmetric(matrix_transpose(right)),)
 
 
 @cholesky.samples
@@ -130,7 +131,8 @@ def qr_vjp(cts, results, _x):
 def _of_tall(q: Any, r: Any, of_q: Any, of_r: Any) -> Any:
     inner = product_nt(r, of_r) - product_tn(of_q, q)
     mirrored = tril(inner) + matrix_transpose(tril(inner, k=-1))
-    return matrix_transpose(solve(r, matrix_transpose(of_q + product(q, mirrored))))
+    wanted = matrix_transpose(of_q + product(q, mirrored))
+    return matrix_transpose(solve_triangular(r, wanted, upper=True))
 
 
 @qr.samples

@@ -16,7 +16,7 @@ from hybrid.errors import LinearAlgebraError, ShapeError
 from hybrid.ir import op
 from hybrid.ops.axes.reduction import sum
 from hybrid.ops.matrix.products import batch_shape, product, product_nt, product_tn
-from hybrid.ops.shapes.creation import eye
+from hybrid.ops.shapes.creation import eye, tril, triu
 from hybrid.ops.shapes.shape import expand_dims, matrix_transpose
 from hybrid.ops.support.batching import aligned, leading, raised, with_rows
 from hybrid.ops.support.derivatives import unbroadcast
@@ -51,16 +51,21 @@ def _squares(draw: Any) -> Any:
 @op(kernel="solve", raises=LinearAlgebraError)
 def solve(a: TensorType, b: TensorType) -> TensorType:
     """``y`` [..., M, K] with ``a @ y = b``, of ``a`` [..., M, M]; leading axes broadcast."""
-    require_square("solve", a)
-    require_matrices("solve", b)
-    require_same_dtype("solve", a, b)
+    return _solution("solve", a, b)
+
+
+def _solution(name: str, a: TensorType, b: TensorType) -> TensorType:
+    """The type of ``y`` with ``a @ y = b``."""
+    require_square(name, a)
+    require_matrices(name, b)
+    require_same_dtype(name, a, b)
     if a.shape[-1] != b.shape[-2]:
         raise ShapeError(
-            f"solve cannot take {a} and {b}",
+            f"{name} cannot take {a} and {b}",
             why=f"There are {a.shape[-1]} equations and {b.shape[-2]} right-hand sides.",
             fix="give a right-hand side for each row of the matrix",
         )
-    return tensor_type(a.dtype, (*batch_shape("solve", a, b), *b.shape[-2:]))
+    return tensor_type(a.dtype, (*batch_shape(name, a, b), *b.shape[-2:]))
 
 
 @solve.reference
@@ -81,6 +86,37 @@ def solve_samples(draw):
             yield (a, draw(a.dtype.name, *a.shape[:-1], count)), {}
         yield (a, draw(a.dtype.name, 2, *a.shape[:-2], a.shape[-1], 1)), {}
         yield (a, draw(a.dtype.name, a.shape[-1], 2)), {}
+
+
+@op(raises=LinearAlgebraError)
+def solve_triangular(a: TensorType, b: TensorType, *, upper: bool) -> TensorType:
+    """``solve`` with the lower, or the upper, triangle of ``a``; zeros stand for the rest."""
+    return _solution("solve_triangular", a, b)
+
+
+@solve_triangular.reference
+def solve_triangular_reference(a, b, *, upper):
+    return np.linalg.solve(np.triu(a) if upper else np.tril(a), b)
+
+
+@solve_triangular.lowering
+def solve_triangular_lowering(emit, a, b, result, *, upper):
+    kernel = "solve_upper" if upper else "solve_lower"
+    emit.kernel(kernel, [emit.dense(a), emit.dense(b)], [result])
+
+
+@solve_triangular.vjp
+def solve_triangular_vjp(ct, y, a, b, *, upper):
+    of_b = solve_triangular(matrix_transpose(a), ct, upper=not upper)
+    half = triu if upper else tril
+    return lambda: unbroadcast(half(-product_nt(of_b, y)), a), lambda: unbroadcast(of_b, b)
+
+
+@solve_triangular.samples
+def solve_triangular_samples(draw):
+    for operands, _ in solve_samples(draw):
+        for upper in (False, True):
+            yield operands, {"upper": upper}
 
 
 @op(kernel="inv", raises=LinearAlgebraError)
@@ -221,6 +257,7 @@ def pinv_batch(rows, batched, x, rtol):
 
 
 solve.batch(aligned(solve))
+solve_triangular.batch(aligned(solve_triangular))
 for _op in (inv, det, cofactors, slogdet):
     _op.batch(leading(_op))
 

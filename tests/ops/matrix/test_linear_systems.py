@@ -10,6 +10,7 @@ import pytest
 import hybrid as hy
 from hybrid import linalg
 from hybrid.errors import LinearAlgebraError
+from hybrid.ops.matrix.linear_systems import solve_triangular
 from tests.ops.matrix.spectra import DTYPES, SIZES, bound, drawn, matrices, norm
 
 SQUARE = [(d, name, x) for d in DTYPES for name, x in matrices(d)]
@@ -66,6 +67,31 @@ def test_leading_axes_broadcast(a, b):
     np.testing.assert_allclose(found.numpy(), want, 1e-8, 1e-8)
     captured = hy.hybridize(linalg.solve)(hy.asarray(a), hy.asarray(b))
     assert captured.numpy().tobytes() == found.numpy().tobytes()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("upper", [False, True])
+@pytest.mark.parametrize("n", [0, *SIZES, 200])
+def test_triangular_systems(dtype, upper, n):
+    """The other triangle is not looked at."""
+    a = (drawn(2, n, n) + 2 * math.sqrt(n) * np.eye(n)).astype(dtype)
+    half = np.triu(a) if upper else np.tril(a)
+    other = np.where(half == a, a, np.nan).astype(dtype)
+    for count in (1, 2, 9):
+        b = drawn(2, n, count, dtype=dtype)
+        y = solve_triangular(other, b, upper=upper).numpy()
+        assert norm(half.astype("float64") @ y - b) <= bound(a) * norm(half) * norm(y)
+        captured = hy.hybridize(lambda a, b: solve_triangular(a, b, upper=upper))
+        assert captured(hy.asarray(other), hy.asarray(b)).numpy().tobytes() == y.tobytes()
+
+
+@pytest.mark.parametrize("upper", [False, True])
+def test_a_zero_on_the_diagonal_of_a_triangle_is_singular(upper):
+    a = np.tile(np.eye(30), (3, 1, 1))
+    a[2, 29, 29] = 0
+    text = r"solve_triangular cannot take f64\[3,30,30\] and f64\[30,1\], at \[2\] of the stack"
+    with pytest.raises(LinearAlgebraError, match=text):
+        solve_triangular(a, np.ones((30, 1)), upper=upper)
 
 
 @pytest.mark.parametrize(
