@@ -1,8 +1,10 @@
 """Linear algebra: the functions of the array API standard's ``linalg``.
 
 Matrices lie in the last two axes of float32 or float64 tensors, stacks of them in those before.
-Products run on our own kernels; factorizations call NumPy's LAPACK, eagerly and as a step of a
-graph.  Where a function has a derivative, it has gradients of any order.
+All of them run on our own kernels.  Where a function has a derivative, it has gradients of any
+order.  The signs of eigenvectors and singular vectors, which are free, are such that the first
+component of at least half the size of the largest is positive: of an eigenvector, of a row of Vh,
+or of a column of U where the matrix is wide.
 """
 
 from __future__ import annotations
@@ -26,11 +28,16 @@ from hybrid.ops import vecdot as vecdot
 from hybrid.ops import vector_norm as vector_norm
 from hybrid.ops.axes import reduction
 from hybrid.ops.matrix import factorizations, linear_systems
-from hybrid.ops.matrix.matrices import identity_like, require_matrices, require_square
+from hybrid.ops.matrix.linear_systems import identity_like
 from hybrid.ops.matrix.norms import matrix_norm as matrix_norm
 from hybrid.ops.shapes.shape import broadcast_to
 from hybrid.ops.support.dtypes import common
-from hybrid.ops.support.operand_checks import normalize_axis, type_of
+from hybrid.ops.support.operand_checks import (
+    normalize_axis,
+    require_matrices,
+    require_square,
+    type_of,
+)
 
 
 class EighResult(NamedTuple):

@@ -42,6 +42,9 @@ typedef enum {
     HYB_HOST_FAILED,  /* a host function ended the run */
     HYB_CANCELLED,    /* a run before it, or one that it waits for, has failed */
     HYB_EXHAUSTED,    /* the loops of a run have gone round more often than they may */
+    HYB_SINGULAR,     /* a matrix has no inverse */
+    HYB_NOT_DEFINITE, /* a matrix is not positive definite */
+    HYB_NOT_CONVERGED, /* an iteration found no eigenvalues or singular values */
     HYB_BAD_FILE      /* a file that is damaged, of another version, or cannot be read or written */
 } hyb_status;
 

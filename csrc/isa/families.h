@@ -9,6 +9,7 @@
 #include "kernels/operands.inc.c" /* checks of layouts; no table */
 #include "kernels/reduce.inc.c"
 #include "kernels/matmul/family.inc.c"
+#include "kernels/linalg/family.inc.c" /* tiles of matmul */
 #include "kernels/convolution/family.inc.c"
 #include "kernels/pooling.inc.c"
 #include "kernels/resample.inc.c"

@@ -8,8 +8,9 @@
 
 #define HYB_FAMILIES(X, isa)                                                                  \
     X(unary, isa) X(binary, isa) X(compare, isa) X(select, isa) X(cast, isa) X(reduce, isa)   \
-    X(matmul, isa) X(convolution, isa) X(pooling, isa) X(resample, isa) X(unfold, isa)        \
-    X(softmax, isa) X(random, isa) X(attention, isa) X(copy, isa) X(gather, isa) X(sort, isa) \
+    X(matmul, isa) X(linalg, isa) X(convolution, isa) X(pooling, isa) X(resample, isa)        \
+    X(unfold, isa) X(softmax, isa) X(random, isa) X(attention, isa) X(copy, isa)              \
+    X(gather, isa) X(sort, isa)                                                               \
     X(cumulative, isa) X(normalization, isa) X(distributions, isa) X(optimizer, isa)
 
 #if defined(__x86_64__)

@@ -29,7 +29,8 @@ types and attributes that gives one (``cast`` has a kernel per dtype).
 ``inline=True``: before planning, a node of the op is replaced by the nodes of its first region.
 
 ``pure=False``: a call does something to the world.  ``raises=True``: whether a run succeeds depends
-on the elements of the operands, as it does for an index.
+on the elements of the operands, as it does for an index; ``raises=LinearAlgebraError``: what it
+raises where it does not, instead of OutOfRangeError.
 
 ``moves=True``: elements of any dtype are moved or converted, not computed with, as in a view.
 
@@ -47,7 +48,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid.core.types import DType, TensorType
-from hybrid.errors import ArgumentTypeError
+from hybrid.errors import ArgumentTypeError, OutOfRangeError
 from hybrid.ir import interpreter
 
 REGISTRY: dict[str, Op] = {}
@@ -65,7 +66,7 @@ class Op:
         elementwise: bool = False,
         commutative: bool = False,
         pure: bool = True,
-        raises: bool = False,
+        raises: bool | type[Exception] = False,
         hosted: bool = False,
         moves: bool = False,
         narrow: DType | None = None,
@@ -78,7 +79,8 @@ class Op:
         self.name = name or rule.__name__.rstrip("_")
         self.rule, self.kernel = rule, kernel
         self.elementwise, self.commutative, self.pure = elementwise, commutative, pure
-        self.raises, self.hosted, self.inline = raises, hosted, inline
+        self.raises, self.hosted, self.inline = bool(raises), hosted, inline
+        self.error = raises if isinstance(raises, type) else OutOfRangeError  # if it raises
         self.moves = moves or not pure
         self.narrow = narrow
         self.promotes, self.differentiable, self.domain = promotes, differentiable, domain

@@ -21,6 +21,7 @@ from hybrid.core.package import FOLDER
 from hybrid.errors import (
     ArgumentError,
     BudgetError,
+    LinearAlgebraError,
     NativeError,
     OutOfMemoryError,
     OutOfRangeError,
@@ -62,7 +63,7 @@ if _built != _HERE:  # an editable install finds the parts of a package wherever
 ffi, lib = _native.ffi, _native.lib
 
 SMALL = 2048  # bytes; below it the Python object itself holds the data
-_ERRORS: dict[int, type[Exception]] = {
+_ERRORS: dict[int, Callable[[str], Exception]] = {
     lib.HYB_BAD_ARGUMENT: NativeError,
     lib.HYB_NO_MEMORY: OutOfMemoryError,
     lib.HYB_BAD_FILE: ProgramError,
@@ -70,6 +71,21 @@ _ERRORS: dict[int, type[Exception]] = {
     lib.HYB_BAD_INDEX: OutOfRangeError,
     lib.HYB_INTERRUPTED: KeyboardInterrupt,
     lib.HYB_EXHAUSTED: BudgetError,
+    lib.HYB_SINGULAR: functools.partial(
+        LinearAlgebraError,
+        why="The matrix is singular: its columns depend on each other, as far as rounding tells.",
+        fix="add a small multiple of the identity, or call hybrid.linalg.pinv",
+    ),
+    lib.HYB_NOT_DEFINITE: functools.partial(
+        LinearAlgebraError,
+        why="The matrix is not positive definite.",
+        fix="add a small multiple of the identity",
+    ),
+    lib.HYB_NOT_CONVERGED: functools.partial(
+        LinearAlgebraError,
+        why="The eigenvalues or singular values did not converge.",
+        fix="look for nan and inf with hybrid.isfinite",
+    ),
 }
 RAISED_BY_PYTHON = (lib.HYB_HOST_FAILED, lib.HYB_INTERRUPTED)
 

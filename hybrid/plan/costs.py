@@ -26,6 +26,10 @@ BYTE_SECONDS = {
     **dict.fromkeys(("copy", "take", "dropout", "unfold", "fold"), COPY),
     **dict.fromkeys(("matmul", "matmul_prepared", "matmul_integer"), 1e-11),
     **dict.fromkeys(("sort", "argsort", "topk", "distinct", "searchsorted"), 2e-9),
+    **dict.fromkeys(("cholesky", "solve", "solve_lower", "solve_upper", "inv"), 1e-9),
+    **dict.fromkeys(("det", "slogdet", "qr", "qr_complete"), 1e-9),
+    **dict.fromkeys(("eigh", "eigvalsh", "svd", "svd_full", "svdvals"), 5e-9),
+    **dict.fromkeys(("pinv", "cofactors"), 5e-9),
     **dict.fromkeys(("max_pool", "avg_pool", "max_pool_places", "avg_pool_spread"), 1e-9),
     **dict.fromkeys(("random_bits", "random_uniform_f32", "random_normal_f32"), 2e-10),
 }

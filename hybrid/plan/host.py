@@ -10,7 +10,7 @@ import numpy as np
 from hybrid.core.dataclass import dataclass
 from hybrid.core.exceptions import Leaving
 from hybrid.core.types import TensorType
-from hybrid.errors import ArgumentError, LinearAlgebraError
+from hybrid.errors import ArgumentError
 from hybrid.memory import native
 from hybrid.memory.bfloat16 import array_dtype, memory_dtype
 from hybrid.plan.steps import HostCall
@@ -41,11 +41,7 @@ def host_function(call: HostCall, callbacks: Callbacks) -> Callable[[Any], None]
         # Copies: the function may keep them, and the next step may write over the operands.
         arrays = [_array(data[i], type).copy() for i, type in own]
         rest = (lambda: [_array(data[i], type) for i, type in others]) if leaves else None
-        try:
-            results = call_function(call, arrays, rest)
-        except LinearAlgebraError as error:
-            error.at = error.at or call.location
-            raise
+        results = call_function(call, arrays, rest)
         for at, (type, result) in enumerate(zip(call.outputs, results, strict=True)):
             _array(data[n_in + at], type)[...] = result
 

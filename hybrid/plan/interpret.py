@@ -244,6 +244,8 @@ _ROWS: dict[str, Kernel] = {
     "matmul": np.matmul,
     "softmax": _softmax("softmax"),
     "log_softmax": _softmax("log_softmax"),
+    "solve_lower": lambda a, b: _reference("solve_triangular")(a, b, upper=False),
+    "solve_upper": lambda a, b: _reference("solve_triangular")(a, b, upper=True),
     "take": lambda x, index: x[:, index],
     "scatter": _scatter,
     "scatter_add": _scatter_add,

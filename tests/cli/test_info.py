@@ -59,7 +59,8 @@ def test_what_is_said_of_an_op() -> None:
     assert computed_by(get_op("equal"), kernels) == "equal: all"
     assert computed_by(get_op("softmax"), kernels) == "softmax: f32 f64"
     assert computed_by(get_op("reshape"), kernels) == "none: a view"
-    assert computed_by(get_op("inv"), kernels) == "none: NumPy's, in a host step"
+    assert computed_by(get_op("inv"), kernels) == "inv: f32 f64"
+    assert computed_by(get_op("true_indices"), kernels) == "none: NumPy's, in a host step"
     assert computed_by(get_op("while"), kernels) == "none: its regions"
     # avx512_dot adds products to what avx512 has.
     assert isas(get_op("exp"), kernels) == native.isa().removesuffix("_dot")

@@ -13,7 +13,13 @@ import pytest
 
 import hybrid as hy
 from hybrid.core.types import SUPPORTED
-from hybrid.errors import ArgumentError, NativeError, OutOfMemoryError, OutOfRangeError
+from hybrid.errors import (
+    ArgumentError,
+    LinearAlgebraError,
+    NativeError,
+    OutOfMemoryError,
+    OutOfRangeError,
+)
 from hybrid.memory import native
 
 # Buffers ------------------------------------------------------------------------------------------
@@ -98,6 +104,9 @@ def test_the_machine() -> None:
         (native.lib.HYB_NO_KERNEL, NativeError),
         (native.lib.HYB_BAD_INDEX, OutOfRangeError),
         (native.lib.HYB_INTERRUPTED, KeyboardInterrupt),
+        (native.lib.HYB_SINGULAR, LinearAlgebraError),
+        (native.lib.HYB_NOT_DEFINITE, LinearAlgebraError),
+        (native.lib.HYB_NOT_CONVERGED, LinearAlgebraError),
         (9999, NativeError),
     ],
 )

@@ -54,6 +54,10 @@ EPSILONS = {
         ["softmax", "log_softmax", "cross_entropy", "cross_entropy_pull", "random_normal"], 16
     ),
     **dict.fromkeys(["gelu", "gelu_slope", "gelu_tanh", "gelu_tanh_slope", "silu_slope"], 4),
+    **dict.fromkeys(["cholesky", "solve", "solve_triangular", "inv", "slogdet", "pinv"], 16),
+    **dict.fromkeys(["qr", "qr_complete", "eigvalsh", "svdvals"], 16),
+    **dict.fromkeys(["det", "cofactors"], 64),  # products of 17 pivots or values
+    **dict.fromkeys(["eigh", "svd", "svd_full"], 64),  # vectors of values that are near each other
     **dict.fromkeys(["attention", "attention_pull"], 32),  # the exponential of a rounded score
     **dict.fromkeys(["attention_masked", "attention_masked_pull"], 32),
     **dict.fromkeys(["attention_dropped", "attention_dropped_pull"], 32),

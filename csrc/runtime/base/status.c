@@ -39,6 +39,9 @@ const char *hyb_status_name(int32_t status)
     case HYB_HOST_FAILED: return "host failed";
     case HYB_CANCELLED: return "cancelled";
     case HYB_EXHAUSTED: return "exhausted";
+    case HYB_SINGULAR: return "singular matrix";
+    case HYB_NOT_DEFINITE: return "matrix that is not positive definite";
+    case HYB_NOT_CONVERGED: return "not converged";
     case HYB_BAD_FILE: return "bad file";
     }
     return "unknown status";

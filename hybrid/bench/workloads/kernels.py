@@ -1,10 +1,12 @@
-"""Kernels by themselves: matrix products (matmul), and reductions of elementwise results.
+"""Kernels by themselves: matrix products (matmul), reductions, and factorizations.
 
 The products are of the sizes that layers have, in GFLOP/s.  Square ones have NumPy's beside them;
 ``x w.T`` is what a linear layer computes, with few rows of ``x`` (a batch) or many (tokens).
 
 The reductions are a loss, rows, columns, channels, a variance.  Hybridized, what is reduced is made
 part by part and never stored; eagerly and in NumPy it is.
+
+The factorizations are of stacks of matrices, beside NumPy's LAPACK, which uses as many threads.
 """
 
 from collections.abc import Callable
@@ -102,3 +104,36 @@ def reductions() -> list[Case]:
         arrays = [draw.randn(*shape).astype(np.float32) for _ in range(2)]
         cases.append(compare(label, function, hy.hybridize(function), function, arrays))
     return cases
+
+
+STACKS = ((1000, 4), (16, 64), (1, 256))  # how many matrices, of how many rows
+
+# Of NumPy's ``linalg`` or ours; what is free in the results is left out.
+FACTORIZATIONS: dict[str, Callable[[Any, Any], Any]] = {
+    "cholesky": lambda linalg, x: linalg.cholesky(x),
+    "solve": lambda linalg, x: linalg.solve(x, x[..., :1]),
+    "qr": lambda linalg, x: linalg.qr(x)[1],
+    "eigh": lambda linalg, x: linalg.eigh(x)[0],
+    "svd": lambda linalg, x: linalg.svd(x)[1],
+}
+
+
+@workload("factorizations", "Cholesky, LU, QR, eigenvalues and singular values, float32")
+def factorizations() -> list[Case]:
+    return [
+        factorization(name, of, count, rows)
+        for name, of in FACTORIZATIONS.items()
+        for count, rows in STACKS
+    ]
+
+
+def factorization(name: str, of: Callable[[Any, Any], Any], count: int, rows: int) -> Case:
+    """``name`` of positive definite matrices whose condition is about 5."""
+    drawn = np.random.RandomState(0).randn(count, rows, rows).astype(np.float32)
+    x = drawn @ drawn.swapaxes(-1, -2) / rows + np.eye(rows, dtype=np.float32)
+
+    def ours(x: Any) -> Any:
+        return of(hy.linalg, x)
+
+    label = f"{name}, {count} of {rows}x{rows}"
+    return compare(label, ours, hy.hybridize(ours), lambda x: of(np.linalg, x), [x])

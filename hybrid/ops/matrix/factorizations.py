@@ -1,4 +1,4 @@
-"""Factorizations of matrices: NumPy's LAPACK, called as host steps, with gradients.
+"""Factorizations of matrices, by kernels of their own, with gradients; NumPy's are what they mean.
 
 Matrices lie in the last two axes.  Sources of the gradients: I. Murray, "Differentiation of the
 Cholesky decomposition" (2016); M. Giles, "Collected matrix derivative results" (2008);
@@ -13,24 +13,21 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.types import TensorType
-from hybrid.errors import GradientError
+from hybrid.errors import GradientError, LinearAlgebraError
 from hybrid.ir import op
 from hybrid.ops.elementwise.comparison import equal, where
-from hybrid.ops.matrix.linear_systems import solve
-from hybrid.ops.matrix.matrices import (
-    LOOK_FOR_NAN,
-    UNCONVERGED,
-    computed,
-    identity_like,
-    require_matrices,
-    require_square,
-    symmetric,
-)
+from hybrid.ops.matrix.linear_systems import identity_like, solve_triangular
 from hybrid.ops.matrix.products import product, product_nt, product_tn
 from hybrid.ops.shapes.concatenation import concat, part
 from hybrid.ops.shapes.creation import tril, triu
 from hybrid.ops.shapes.shape import expand_dims, matrix_transpose
 from hybrid.ops.support.batching import leading
+from hybrid.ops.support.operand_checks import require_matrices, require_square
+
+
+def symmetric(x: Any) -> Any:
+    """The symmetric part of matrices."""
+    return (x + matrix_transpose(x)) * 0.5
 
 
 def _symmetric(x: np.ndarray) -> np.ndarray:
@@ -45,6 +42,15 @@ def _differences_inverted(x: Any) -> Any:
     return where(same, 0, 1 / where(same, 1, gaps))
 
 
+def _signs(vectors: np.ndarray) -> np.ndarray:
+    """By which columns are to be multiplied so that the first large component is positive."""
+    if not vectors.size:
+        return np.ones((*vectors.shape[:-2], 1, vectors.shape[-1]), vectors.dtype)
+    sizes = np.abs(vectors)
+    first = (sizes >= sizes.max(-2, keepdims=True) / 2).argmax(-2, keepdims=True)
+    return np.where(np.take_along_axis(vectors, first, -2) < 0, -1, 1).astype(vectors.dtype)
+
+
 def _refuse(name: str, instead: str) -> None:
     raise GradientError(
         f"{name} of all columns has no gradient",
@@ -56,7 +62,7 @@ def _refuse(name: str, instead: str) -> None:
 # Cholesky ----------------------------------------------------------------------------------------
 
 
-@op(hosted=True, raises=True)
+@op(kernel="cholesky", raises=LinearAlgebraError)
 def cholesky(x: TensorType) -> TensorType:
     """Lower triangular ``L`` with ``L @ L.mT`` the symmetric part of ``x``, positive definite."""
     require_square("cholesky", x)
@@ -65,13 +71,7 @@ def cholesky(x: TensorType) -> TensorType:
 
 @cholesky.reference
 def cholesky_reference(x):
-    return computed(
-        "cholesky",
-        "The matrix is not positive definite.",
-        "add a small multiple of the identity",
-        np.linalg.cholesky,
-        _symmetric(x),
-    )
+    return np.linalg.cholesky(_symmetric(x))
 
 
 @cholesky.vjp
@@ -79,8 +79,9 @@ def cholesky_vjp(ct, y, _x):
     inner = product_tn(y, tril(ct))
     halved = (tril(inner) + tril(inner, k=-1)) * 0.5
     turned = matrix_transpose(y)
-    left = solve(turned, halved)
-    return (symmetric(matrix_transpose(solve(turned, matrix_transpose(left)))),)
+    left = solve_triangular(turned, halved, upper=True)
+    right = solve_triangular(turned, matrix_transpose(left), upper=True)
+    return (symmetric(matrix_transpose(right)),)
 
 
 @cholesky.samples
@@ -94,7 +95,7 @@ def cholesky_samples(draw):
 # QR ----------------------------------------------------------------------------------------------
 
 
-@op(hosted=True)
+@op(kernel="qr")
 def qr(x: TensorType) -> tuple[TensorType, TensorType]:
     """``Q`` [..., M, K] of orthonormal columns and upper triangular ``R`` [..., K, N]: Q R = x.
 
@@ -130,7 +131,8 @@ def qr_vjp(cts, results, _x):
 def _of_tall(q: Any, r: Any, of_q: Any, of_r: Any) -> Any:
     inner = product_nt(r, of_r) - product_tn(of_q, q)
     mirrored = tril(inner) + matrix_transpose(tril(inner, k=-1))
-    return matrix_transpose(solve(r, matrix_transpose(of_q + product(q, mirrored))))
+    wanted = matrix_transpose(of_q + product(q, mirrored))
+    return matrix_transpose(solve_triangular(r, wanted, upper=True))
 
 
 @qr.samples
@@ -140,7 +142,7 @@ def qr_samples(draw):
             yield (draw(dtype, *shape),), {}
 
 
-@op(hosted=True)
+@op(kernel="qr_complete")
 def qr_complete(x: TensorType) -> tuple[TensorType, TensorType]:
     """``Q`` [..., M, M] and ``R`` [..., M, N] with Q R = x."""
     require_matrices("qr", x)
@@ -168,7 +170,7 @@ def qr_complete_samples(draw):
 # Eigenvalues -------------------------------------------------------------------------------------
 
 
-@op(hosted=True, raises=True)
+@op(kernel="eigh", raises=LinearAlgebraError)
 def eigh(x: TensorType) -> tuple[TensorType, TensorType]:
     """Eigenvalues [..., N], ascending, and eigenvectors as columns of ``x``'s symmetric part."""
     require_square("eigh", x)
@@ -177,8 +179,8 @@ def eigh(x: TensorType) -> tuple[TensorType, TensorType]:
 
 @eigh.reference
 def eigh_reference(x):
-    why = "The eigenvalues did not converge."
-    return tuple(computed("eigh", why, LOOK_FOR_NAN, np.linalg.eigh, _symmetric(x)))
+    values, vectors = np.linalg.eigh(_symmetric(x))
+    return values, vectors * _signs(vectors)
 
 
 @eigh.vjp
@@ -190,7 +192,7 @@ def eigh_vjp(cts, results, _x):
     return (symmetric(product_nt(product(vectors, inner), vectors)),)
 
 
-@op(hosted=True, raises=True)
+@op(kernel="eigvalsh", raises=LinearAlgebraError)
 def eigvalsh(x: TensorType) -> TensorType:
     """The eigenvalues [..., N] of the symmetric part of ``x``, ascending."""
     require_square("eigvalsh", x)
@@ -199,8 +201,7 @@ def eigvalsh(x: TensorType) -> TensorType:
 
 @eigvalsh.reference
 def eigvalsh_reference(x):
-    why = "The eigenvalues did not converge."
-    return computed("eigvalsh", why, LOOK_FOR_NAN, np.linalg.eigvalsh, _symmetric(x))
+    return np.linalg.eigvalsh(_symmetric(x))
 
 
 @eigvalsh.vjp
@@ -222,7 +223,7 @@ def eigh_samples(draw):
 # Singular values ---------------------------------------------------------------------------------
 
 
-@op(hosted=True, raises=True)
+@op(kernel="svd", raises=LinearAlgebraError)
 def svd(x: TensorType) -> tuple[TensorType, TensorType, TensorType]:
     """``U`` [..., M, K], ``S`` [..., K] descending, ``Vh`` [..., K, N]: U diag(S) Vh = x.
 
@@ -240,11 +241,9 @@ def svd(x: TensorType) -> tuple[TensorType, TensorType, TensorType]:
 
 @svd.reference
 def svd_reference(x):
-    return tuple(computed("svd", UNCONVERGED, LOOK_FOR_NAN, _thin, x))
-
-
-def _thin(x: np.ndarray) -> Any:
-    return np.linalg.svd(x, full_matrices=False)
+    u, s, vh = np.linalg.svd(x, full_matrices=False)
+    signs = _signs(u if x.shape[-2] < x.shape[-1] else np.swapaxes(vh, -1, -2))
+    return u * signs, s, vh * np.swapaxes(signs, -1, -2)
 
 
 @svd.vjp
@@ -268,7 +267,7 @@ def svd_vjp(cts, results, _x):
     return (total,)
 
 
-@op(hosted=True, raises=True)
+@op(kernel="svd_full", raises=LinearAlgebraError)
 def svd_full(x: TensorType) -> tuple[TensorType, TensorType, TensorType]:
     """``svd`` with ``U`` [..., M, M] and ``Vh`` [..., N, N]."""
     require_matrices("svd", x)
@@ -282,7 +281,13 @@ def svd_full(x: TensorType) -> tuple[TensorType, TensorType, TensorType]:
 
 @svd_full.reference
 def svd_full_reference(x):
-    return tuple(computed("svd", UNCONVERGED, LOOK_FOR_NAN, np.linalg.svd, x))
+    """The vectors beyond those of ``svd`` are columns of Q of ``x`` or of its transpose."""
+    u, s, vh = svd_reference(x)
+    least = min(x.shape[-2:])
+    of_rows, _ = np.linalg.qr(x, mode="complete")
+    of_columns, _ = np.linalg.qr(np.swapaxes(x, -1, -2), mode="complete")
+    more = np.swapaxes(of_columns[..., least:], -1, -2)
+    return np.concatenate([u, of_rows[..., least:]], -1), s, np.concatenate([vh, more], -2)
 
 
 @svd_full.vjp
@@ -290,7 +295,7 @@ def svd_full_vjp(_cts, _results, _x):
     _refuse("svd", "full_matrices=False")
 
 
-@op(hosted=True, raises=True)
+@op(kernel="svdvals", raises=LinearAlgebraError)
 def svdvals(x: TensorType) -> TensorType:
     """The singular values [..., K] of ``x`` [..., M, N], descending; K the smaller of M and N."""
     return svd.rule(x)[1]
@@ -298,10 +303,6 @@ def svdvals(x: TensorType) -> TensorType:
 
 @svdvals.reference
 def svdvals_reference(x):
-    return computed("svdvals", UNCONVERGED, LOOK_FOR_NAN, _values, x)
-
-
-def _values(x: np.ndarray) -> Any:
     return np.linalg.svd(x, compute_uv=False)
 
 

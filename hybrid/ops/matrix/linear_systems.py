@@ -1,4 +1,4 @@
-"""Linear systems: solutions, inverses and determinants by NumPy's LAPACK, called as host steps.
+"""Linear systems: solutions, inverses and determinants, by kernels of their own, with gradients.
 
 Matrices lie in the last two axes.  Sources of the gradients: M. Giles, "Collected matrix derivative
 results for forward and reverse mode algorithmic differentiation" (2008); for the pseudo-inverse,
@@ -12,26 +12,30 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.types import TensorType, tensor_type
-from hybrid.errors import ShapeError
+from hybrid.errors import LinearAlgebraError, ShapeError
 from hybrid.ir import op
 from hybrid.ops.axes.reduction import sum
-from hybrid.ops.matrix.matrices import (
-    LOOK_FOR_NAN,
-    UNCONVERGED,
-    column,
-    computed,
-    identity_like,
-    require_matrices,
-    require_square,
-)
 from hybrid.ops.matrix.products import batch_shape, product, product_nt, product_tn
-from hybrid.ops.shapes.shape import matrix_transpose
+from hybrid.ops.shapes.creation import eye, tril, triu
+from hybrid.ops.shapes.shape import expand_dims, matrix_transpose
 from hybrid.ops.support.batching import aligned, leading, raised, with_rows
 from hybrid.ops.support.derivatives import unbroadcast
-from hybrid.ops.support.operand_checks import broadcast_shapes, require_same_dtype
+from hybrid.ops.support.operand_checks import (
+    broadcast_shapes,
+    require_matrices,
+    require_same_dtype,
+    require_square,
+)
 
-_SINGULAR = "The matrix is singular: its columns depend on each other, as far as rounding tells."
-_FIX = "add a small multiple of the identity, or call hybrid.linalg.pinv"
+
+def column(x: Any) -> Any:
+    """``x`` with two axes of size 1 behind."""
+    return expand_dims(x, axis=(-2, -1))
+
+
+def identity_like(x: Any) -> Any:
+    """The identity matrix of the size and dtype of the matrices in ``x``."""
+    return eye(x.shape[-1], dtype=x.dtype)
 
 
 def _squares(draw: Any) -> Any:
@@ -44,24 +48,29 @@ def _squares(draw: Any) -> Any:
 # Solutions ---------------------------------------------------------------------------------------
 
 
-@op(hosted=True, raises=True)
+@op(kernel="solve", raises=LinearAlgebraError)
 def solve(a: TensorType, b: TensorType) -> TensorType:
     """``y`` [..., M, K] with ``a @ y = b``, of ``a`` [..., M, M]; leading axes broadcast."""
-    require_square("solve", a)
-    require_matrices("solve", b)
-    require_same_dtype("solve", a, b)
+    return _solution("solve", a, b)
+
+
+def _solution(name: str, a: TensorType, b: TensorType) -> TensorType:
+    """The type of ``y`` with ``a @ y = b``."""
+    require_square(name, a)
+    require_matrices(name, b)
+    require_same_dtype(name, a, b)
     if a.shape[-1] != b.shape[-2]:
         raise ShapeError(
-            f"solve cannot take {a} and {b}",
+            f"{name} cannot take {a} and {b}",
             why=f"There are {a.shape[-1]} equations and {b.shape[-2]} right-hand sides.",
             fix="give a right-hand side for each row of the matrix",
         )
-    return tensor_type(a.dtype, (*batch_shape("solve", a, b), *b.shape[-2:]))
+    return tensor_type(a.dtype, (*batch_shape(name, a, b), *b.shape[-2:]))
 
 
 @solve.reference
 def solve_reference(a, b):
-    return computed("solve", _SINGULAR, _FIX, np.linalg.solve, a, b)
+    return np.linalg.solve(a, b)
 
 
 @solve.vjp
@@ -79,7 +88,38 @@ def solve_samples(draw):
         yield (a, draw(a.dtype.name, a.shape[-1], 2)), {}
 
 
-@op(hosted=True, raises=True)
+@op(raises=LinearAlgebraError)
+def solve_triangular(a: TensorType, b: TensorType, *, upper: bool) -> TensorType:
+    """``solve`` with the lower, or the upper, triangle of ``a``; zeros stand for the rest."""
+    return _solution("solve_triangular", a, b)
+
+
+@solve_triangular.reference
+def solve_triangular_reference(a, b, *, upper):
+    return np.linalg.solve(np.triu(a) if upper else np.tril(a), b)
+
+
+@solve_triangular.lowering
+def solve_triangular_lowering(emit, a, b, result, *, upper):
+    kernel = "solve_upper" if upper else "solve_lower"
+    emit.kernel(kernel, [emit.dense(a), emit.dense(b)], [result])
+
+
+@solve_triangular.vjp
+def solve_triangular_vjp(ct, y, a, b, *, upper):
+    of_b = solve_triangular(matrix_transpose(a), ct, upper=not upper)
+    half = triu if upper else tril
+    return lambda: unbroadcast(half(-product_nt(of_b, y)), a), lambda: unbroadcast(of_b, b)
+
+
+@solve_triangular.samples
+def solve_triangular_samples(draw):
+    for operands, _ in solve_samples(draw):
+        for upper in (False, True):
+            yield operands, {"upper": upper}
+
+
+@op(kernel="inv", raises=LinearAlgebraError)
 def inv(x: TensorType) -> TensorType:
     """The inverses of square matrices."""
     require_square("inv", x)
@@ -88,7 +128,7 @@ def inv(x: TensorType) -> TensorType:
 
 @inv.reference
 def inv_reference(x):
-    return computed("inv", _SINGULAR, _FIX, np.linalg.inv, x)
+    return np.linalg.inv(x)
 
 
 @inv.vjp
@@ -101,7 +141,7 @@ def inv_jvp(tangents, y, _x):
     return -product(product(y, tangents[0]), y)
 
 
-@op(hosted=True, raises=True)
+@op(kernel="pinv", raises=LinearAlgebraError)
 def pinv(x: TensorType, rtol: TensorType) -> TensorType:
     """The pseudo-inverses [..., N, M] of ``x`` [..., M, N] (Moore and Penrose).
 
@@ -121,7 +161,7 @@ def pinv(x: TensorType, rtol: TensorType) -> TensorType:
 
 @pinv.reference
 def pinv_reference(x, rtol):
-    return computed("pinv", UNCONVERGED, LOOK_FOR_NAN, lambda m: np.linalg.pinv(m, rtol=rtol), x)
+    return np.linalg.pinv(x, rtol=rtol)
 
 
 @pinv.vjp
@@ -149,7 +189,7 @@ def pinv_samples(draw):
 # Determinants ------------------------------------------------------------------------------------
 
 
-@op(hosted=True)
+@op(kernel="det")
 def det(x: TensorType) -> TensorType:
     """The determinants of square matrices."""
     require_square("det", x)
@@ -166,7 +206,7 @@ def det_vjp(ct, _y, x):
     return (column(ct) * cofactors(x),)
 
 
-@op(hosted=True, raises=True)
+@op(kernel="cofactors", raises=LinearAlgebraError)
 def cofactors(x: TensorType) -> TensorType:
     """The derivatives of the determinants by each element, also of singular matrices."""
     require_square("cofactors", x)
@@ -176,7 +216,7 @@ def cofactors(x: TensorType) -> TensorType:
 @cofactors.reference
 def cofactors_reference(x):
     """By singular values s: det(u) det(vh) u diag(the products of all other s) vh."""
-    u, s, vh = computed("det", UNCONVERGED, LOOK_FOR_NAN, np.linalg.svd, x)
+    u, s, vh = np.linalg.svd(x)
     others = np.ones_like(s)
     others[..., 1:] *= np.cumprod(s, -1)[..., :-1]
     others[..., :-1] *= np.cumprod(s[..., ::-1], -1)[..., ::-1][..., 1:]
@@ -192,7 +232,7 @@ def cofactors_vjp(ct, y, x):
     return (inner - product(product_nt(y, ct), inverse),)
 
 
-@op(hosted=True)
+@op(kernel="slogdet")
 def slogdet(x: TensorType) -> tuple[TensorType, TensorType]:
     """The sign of the determinants, and the logarithm of their absolute values."""
     require_square("slogdet", x)
@@ -217,6 +257,7 @@ def pinv_batch(rows, batched, x, rtol):
 
 
 solve.batch(aligned(solve))
+solve_triangular.batch(aligned(solve_triangular))
 for _op in (inv, det, cofactors, slogdet):
     _op.batch(leading(_op))
 

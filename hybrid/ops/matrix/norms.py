@@ -11,12 +11,17 @@ from hybrid.ops.axes.reduction import reduce_sum
 from hybrid.ops.axes.statistics import floating, vector_norm
 from hybrid.ops.elementwise.arithmetic import absolute, maximum
 from hybrid.ops.matrix.factorizations import svdvals
-from hybrid.ops.matrix.matrices import require_matrices
 from hybrid.ops.shapes.shape import expand_dims
 from hybrid.ops.support.call_cache import remembered, remembered_of_any
 from hybrid.ops.support.derivatives import widened
 from hybrid.ops.support.dtypes import common
-from hybrid.ops.support.operand_checks import as_tensor, broadcast_shapes, normalize_axis, type_of
+from hybrid.ops.support.operand_checks import (
+    as_tensor,
+    broadcast_shapes,
+    normalize_axis,
+    require_matrices,
+    type_of,
+)
 
 MATRIX_ORDERS = ("fro", "nuc", 1, -1, 2, -2, math.inf, -math.inf)
 

@@ -88,6 +88,28 @@ def require_floating(name: str, **operands: TensorType) -> None:
     _require_kind(name, "floating", operands)
 
 
+def require_matrices(name: str, x: TensorType) -> None:
+    """Raise unless ``x`` holds matrices of floats."""
+    require_floating(name, x=x)
+    if x.rank < 2:
+        raise ShapeError(
+            f"{name} cannot take {x}",
+            why="Matrices have two dimensions, stacks of them more.",
+            fix="add axes with expand_dims",
+        )
+
+
+def require_square(name: str, x: TensorType) -> None:
+    """Raise unless ``x`` holds square matrices of floats."""
+    require_matrices(name, x)
+    if x.shape[-1] != x.shape[-2]:
+        raise ShapeError(
+            f"{name} cannot take {x}",
+            why="The last two axes must be of one size: the matrices are square.",
+            fix="take a square part of it",
+        )
+
+
 def require_numeric(name: str, **operands: TensorType) -> None:
     _require_kind(name, "numeric", operands)
 

@@ -18,7 +18,6 @@ from hybrid.core.dataclass import dataclass
 from hybrid.core.exceptions import Leaving
 from hybrid.errors import (
     CaptureError,
-    LinearAlgebraError,
     Location,
     NumberRangeError,
     OutOfRangeError,
@@ -122,8 +121,7 @@ def _raised(
         else:
             yield None, author_location()
     elif op.raises and not is_inside(op, operands, attrs, maker):
-        kind = LinearAlgebraError if op.hosted else OutOfRangeError
-        yield (kind,), author_location()
+        yield (op.error,), author_location()
     for region in regions:
         for node in region.nodes:
             if node not in checked:
@@ -138,7 +136,7 @@ def is_inside(
     maker: Callable[[Value], Node | None],
 ) -> bool:
     """Whether the indices of a node are constants that lie inside their axis, or looked at."""
-    if op.hosted:
+    if op.hosted or op.error is not OutOfRangeError:
         return False
     if op in _CHECKED:
         return True

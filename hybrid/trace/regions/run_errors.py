@@ -23,9 +23,9 @@ from hybrid.core.exceptions import Leaving, is_interrupt
 from hybrid.core.types import int64
 from hybrid.eager.execution import array_of, from_numpy
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import HybridError, LinearAlgebraError, Location, OutOfRangeError
+from hybrid.errors import HybridError, Location, OutOfRangeError
 from hybrid.ir import Builder, Graph, Op, Value, get_op
-from hybrid.ir.interpreter import current
+from hybrid.ir.interpreter import current, set_stack, stack
 from hybrid.ir.record import recording
 from hybrid.number.staging import HERE, TYPES, NumberCall, OwnCall, branch, host_call
 from hybrid.ops.flow.control import cond, py_call
@@ -162,10 +162,9 @@ def _danger(
         return _of_call(op, tensors, attrs, regions)
     if not op.raises or is_inside(op, [t.content for t in tensors], attrs, tracer.maker):
         return None
-    if op.hosted:
-        call = partial(_hosted, op, attrs)
-        return Danger(kinds=(LinearAlgebraError,), call=call, operands=tuple(tensors))
-    call = partial(_eager, op, attrs)
+    call = partial(_hosted if op.hosted else _eager, op, attrs)
+    if op.hosted or op.error is not OutOfRangeError:
+        return Danger(kinds=(op.error,), call=call, operands=tuple(tensors))
     if op.name not in (*_ALONG, *_SLICES):
         return Danger(kinds=(OutOfRangeError,), call=call, operands=tuple(tensors), advises=False)
     size = tensors[0].shape[attrs["axis"] if op.name in _SLICES else -1]
@@ -221,4 +220,10 @@ def _hosted(op: Op, attrs: dict[str, Any], *arrays: Any) -> Any:
 
 
 def _eager(op: Op, attrs: dict[str, Any], *arrays: Any) -> Any:
-    return current().apply(op, [from_numpy(a, copy=True) for a in arrays], attrs)
+    """Below whatever traces: what errors advise is asked for while a capture goes on."""
+    around = stack()
+    set_stack(())
+    try:
+        return current().apply(op, [from_numpy(a, copy=True) for a in arrays], attrs)
+    finally:
+        set_stack(around)
