@@ -70,20 +70,21 @@ class Workload:
     description: str
     build: Callable[[], list[Case]]
     lasts: bool = False  # for minutes: it is measured where it is named
+    ledgers: bool = False  # whether calls may run eagerly, as those of users; plans are timed else
 
 
 _workloads: dict[str, Workload] = {}
 
 
 def workload(
-    name: str, description: str, *, lasts: bool = False
+    name: str, description: str, *, lasts: bool = False, ledgers: bool = False
 ) -> Callable[[Callable[[], list[Case]]], Callable[[], list[Case]]]:
     """Register the decorated function as the build function of a workload."""
 
     def register(build: Callable[[], list[Case]]) -> Callable[[], list[Case]]:
         if name in _workloads:
             raise ValueError(f"workload {name} is declared twice")
-        _workloads[name] = Workload(name, description, build, lasts)
+        _workloads[name] = Workload(name, description, build, lasts, ledgers)
         return build
 
     return register

@@ -1,6 +1,7 @@
 """Runs a case: the first calls, the check, then the interleaved measurement."""
 
 import math
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -47,6 +48,21 @@ def threads_set_to(count: int | None) -> Iterator[int]:
         yield native.num_threads()
     finally:
         native.set_num_threads(before)
+
+
+@contextmanager
+def ledgers_kept(kept: bool) -> Iterator[None]:
+    """Hybridized functions keep ledgers as they are set to, or none: calls run as plans then."""
+    before = os.environ.get("HYBRID_LEDGER")
+    if not kept:
+        os.environ["HYBRID_LEDGER"] = "0"
+    try:
+        yield
+    finally:
+        if before is not None:
+            os.environ["HYBRID_LEDGER"] = before
+        elif not kept:
+            del os.environ["HYBRID_LEDGER"]
 
 
 def run_case(

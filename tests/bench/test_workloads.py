@@ -11,7 +11,7 @@ import pytest
 import hybrid as hy
 from hybrid.bench.bits import require_close, require_same_bits
 from hybrid.bench.registry import BenchError, Case, Target, Workload, find, workload, workloads
-from hybrid.bench.runner import run_case, threads_set_to
+from hybrid.bench.runner import ledgers_kept, run_case, threads_set_to
 from hybrid.bench.workloads import call_costs, digits_accuracy, size_changes, stream_calls
 from hybrid.bench.workloads.callers import Callers
 from hybrid.bench.workloads.digits_accuracy import DigitReader, compare
@@ -248,3 +248,16 @@ def test_async_measures_the_return_and_the_end() -> None:
         work()
     stream.wait()
     assert 0 < took / 100 < time.perf_counter() - started
+
+
+def test_plans_are_timed_but_where_ledgers_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("HYBRID_LEDGER")
+    with ledgers_kept(False):
+        assert hy.hybridize(hy.exp).ledger.state == "off"
+    with ledgers_kept(True):
+        assert hy.hybridize(hy.exp).ledger.state == "captures"
+    monkeypatch.setenv("HYBRID_LEDGER", "1")
+    with ledgers_kept(False):
+        assert hy.hybridize(hy.exp).ledger.state == "off"
+    assert hy.hybridize(hy.exp).ledger.state == "captures"
+    assert [load.name for load in workloads().values() if load.ledgers] == ["sizes"]

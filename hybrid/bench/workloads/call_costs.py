@@ -59,7 +59,7 @@ def dispatch() -> list[Case]:
         return {}
 
     recording = Case(label="a + b, recorded", ways={"eager": lambda: recorded + other}, check=check)
-    return [compare("a + b", add, hy.hybridize(add, ledger=False), add, [a, b]), recording]
+    return [compare("a + b", add, hy.hybridize(add), add, [a, b]), recording]
 
 
 def chain(x: Any, y: Any, tanh: Callable[[Any], Any]) -> Any:
@@ -141,7 +141,7 @@ def overheads() -> list[Case]:
 def case(
     x: hy.Tensor, label: str, function: Function, parts: int, decides: str, budget: float
 ) -> Case:
-    captured = hy.hybridize(function, ledger=False)  # a plan, though eager code may be quicker
+    captured = hy.hybridize(function)
 
     def check() -> dict[str, str]:
         require_same_bits(label, function(x), captured(x))

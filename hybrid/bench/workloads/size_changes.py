@@ -249,6 +249,7 @@ def positive_sum(x: Any) -> Any:
     "sizes",
     "lengths met once and again, growing caches, masks, first calls, with targets: two minutes",
     lasts=True,
+    ledgers=True,
 )
 def sizes() -> list[Case]:
     return [

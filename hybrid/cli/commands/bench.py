@@ -18,7 +18,7 @@ from hybrid.bench.limits import measure as measure_limits
 from hybrid.bench.measure import SampleTiming
 from hybrid.bench.registry import BenchError, Workload, find, quick, workloads
 from hybrid.bench.report import beside_target, document, duration, facts, figures, spread
-from hybrid.bench.runner import REPEAT, Result, WayLine, run_case
+from hybrid.bench.runner import REPEAT, Result, WayLine, ledgers_kept, run_case
 from hybrid.bench.sweep import SIZES, SweepRow, eager_add, functions, sweep
 from hybrid.cli.bench_compare import compare
 from hybrid.cli.user_input import fail, require_writable, set_threads
@@ -214,12 +214,13 @@ def run_all(chosen: list[Workload], repeat: int | None) -> list[Result]:
         total = progress.add_task("", total=len(chosen))
         for workload in chosen:
             progress.update(total, description="workloads")
-            for case in workload.build():
-                rounds = progress.add_task(f"{workload.name}: {case.label}", total=repeat or REPEAT)
-                results.append(
-                    run_case(workload, case, repeat, advance=partial(progress.advance, rounds))
-                )
-                progress.remove_task(rounds)
+            with ledgers_kept(workload.ledgers):
+                for case in workload.build():
+                    label = f"{workload.name}: {case.label}"
+                    rounds = progress.add_task(label, total=repeat or REPEAT)
+                    advance = partial(progress.advance, rounds)
+                    results.append(run_case(workload, case, repeat, advance=advance))
+                    progress.remove_task(rounds)
             progress.advance(total)
     return results
 
