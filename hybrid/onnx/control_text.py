@@ -74,14 +74,14 @@ def write_loop(text: ModelText, node: Any, scope: GraphNames) -> None:
     variables = _carry(text, inner, graph.input[2:], initial, node)
     lists = _lists(text, graph.output[1 + carried :])
     result = graph.output[0].name
-    tested = not _always(text, graph, result, graph.input[1].name)
+    tested = not _always(inner, graph, result, graph.input[1].name)
     endless = limit is None or (
         limit.written is not None and limit.written.size == 1 and limit.written.item() >= _ENDLESS
     )
     test = "True"
     if tested or (going is not None and not _is_true(going)):
         test = text.fresh(graph.input[1].name, "going")
-        start = "True" if going is None else going.text
+        start = "True" if going is None else text.as_tensor(going)
         text.write(f"{test} = {start}")
     inner.values[graph.input[1].name] = Expression(test)
     index = text.fresh(graph.input[0].name, "i")
@@ -106,7 +106,7 @@ def write_loop(text: ModelText, node: Any, scope: GraphNames) -> None:
     found = [text.value(value.name, inner, node) for value in graph.output]
     _step(text, variables, found[1 : 1 + carried], lists, found[1 + carried :])
     if tested:
-        text.write(f"{test} = {found[0].text}")
+        text.write(f"{test} = {text.as_tensor(found[0])}")
     if endless:
         text.write(f"{index} = {index} + 1")
     elif not graph.node and not variables and not lists:
@@ -287,15 +287,15 @@ def _join(
     scope.values[name] = Expression(made)
 
 
-def _always(text: ModelText, graph: Any, result: str, given: str) -> bool:
+def _always(inner: GraphNames, graph: Any, result: str, given: str) -> bool:
     """Whether a loop's condition is what it was before, or True, after each iteration."""
     if result == given:
         return True
     for node in graph.node:
         if result in node.output and node.op_type == "Identity":
-            return _always(text, graph, node.input[0], given)
-    constant = text._by_graph[id(graph)].get(result)
-    return constant is not None and constant.array.size == 1 and bool(constant.array.all())
+            return _always(inner, graph, node.input[0], given)
+    found = inner.find(result)
+    return found is not None and _is_true(found)
 
 
 def _is_true(expression: Expression) -> bool:

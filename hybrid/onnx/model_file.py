@@ -227,10 +227,13 @@ def array_of(tensor: Any, file: ModelFile) -> np.ndarray:
 
 
 def tensor_of(array: np.ndarray, code: int) -> Any:
-    """A tensor of what ``array_of`` has given for a TensorProto of the type ``code``."""
+    """A tensor of what ``array_of`` has given for a TensorProto of the type ``code``.
+
+    It shares the memory, which nothing else writes to.
+    """
     if code == TensorProto.BFLOAT16:
         return ops.astype(ops.as_tensor(from_bfloat16(array)), types.bfloat16)
-    return ops.as_tensor(np.array(array))
+    return ops.as_tensor(array)
 
 
 def dense_of(sparse: Any, file: ModelFile) -> np.ndarray:

@@ -46,7 +46,7 @@ _WIDTH = 100
 _MOST_WRITTEN = 64  # integers of a constant that stands in the text
 # Through what a weight may go before it is used, and stays one.
 _CARRIERS = frozenset(
-    {"Identity", "Transpose", "Reshape", "Cast", "Unsqueeze", "Squeeze", "Flatten"}
+    "Cast Concat Expand Flatten Identity Reshape Slice Squeeze Tile Transpose Unsqueeze".split()
 )
 _DTYPE_WORDS = frozenset({"to", "dtype", "output_dtype", "output_datatype", "stash_type"})
 _WRITTEN_FLOATS = frozenset({"Resize", "Upsample"})  # whose float operands are written in the text
@@ -369,7 +369,9 @@ class ModelText:
             if attribute.name in IGNORED:
                 continue
             self._check_attribute(node, handler, attribute)
-            words.append(f"{attribute.name}={self._attribute_text(node, attribute)}")
+            said = self._attribute_text(node, attribute)
+            if said != handler.defaults.get(attribute.name):
+                words.append(f"{attribute.name}={said}")
         return words
 
     def _attribute_text(self, node: Any, attribute: Any) -> str:

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass
+from hybrid.core.types import DType
 from hybrid.errors import OnnxError, author_location
 from hybrid.onnx.known_values import as_operand, is_known
 
@@ -56,6 +57,7 @@ class NodeHandler:
     function: Callable[..., Any]
     text: str  # what stands in the text of a model: relu, hy.relu
     attributes: frozenset[str]
+    defaults: dict[str, str]  # of attributes, as texts have them
     counts_outputs: bool  # it takes outputs=, and gives a tuple where that is above 1
     gives_known: bool  # given known values it gives known ones
     always_known: bool
@@ -102,6 +104,11 @@ def handles(
             function=made,
             text=text or function.__name__,
             attributes=frozenset(words - {"outputs"}),
+            defaults={
+                p.name: f"hy.{p.default.name}" if isinstance(p.default, DType) else _said(p.default)
+                for p in parameters
+                if p.kind is p.KEYWORD_ONLY and p.default is not p.empty
+            },
             counts_outputs=counts_outputs,
             gives_known=known is not None,
             always_known=always_known,
@@ -119,6 +126,11 @@ def handles(
         return made
 
     return register
+
+
+def _said(default: Any) -> str:
+    """A default as ``number_text`` of hybrid/onnx/model_text.py has it."""
+    return f'"{default}"' if isinstance(default, str) else repr(default)
 
 
 def _called(

@@ -20,7 +20,7 @@ OTHER = (" is a sequence", " is an optional value", "is of type ", "it works on 
 
 
 def cases(part: int) -> list[Case]:
-    return list(of_ops(list(part_of(MODULES, part, PARTS))))
+    return list(of_ops(list(part_of(MODULES, part, PARTS, turn=3))))
 
 
 @pytest.mark.parametrize("part", parts(PARTS))
