@@ -46,7 +46,19 @@ _WIDTH = 100
 _MOST_WRITTEN = 64  # integers of a constant that stands in the text
 # Through what a weight may go before it is used, and stays one.
 _CARRIERS = frozenset(
-    "Cast Concat Expand Flatten Identity Reshape Slice Squeeze Tile Transpose Unsqueeze".split()
+    [
+        "Cast",
+        "Concat",
+        "Expand",
+        "Flatten",
+        "Identity",
+        "Reshape",
+        "Slice",
+        "Squeeze",
+        "Tile",
+        "Transpose",
+        "Unsqueeze",
+    ]
 )
 _DTYPE_WORDS = frozenset({"to", "dtype", "output_dtype", "output_datatype", "stash_type"})
 _WRITTEN_FLOATS = frozenset({"Resize", "Upsample"})  # whose float operands are written in the text
