@@ -87,7 +87,8 @@ def write_loop(text: ModelText, node: Any, scope: GraphNames) -> None:
     index = text.fresh(graph.input[0].name, "i")
     reads_index = any(graph.input[0].name in outer_names(inside) for inside in graph.node)
     if endless:
-        text.write(f"{index} = 0")
+        if reads_index:
+            text.write(f"{index} = 0")
         text.write(f"while {test}:")
     else:
         assert limit is not None
@@ -107,9 +108,9 @@ def write_loop(text: ModelText, node: Any, scope: GraphNames) -> None:
     _step(text, variables, found[1 : 1 + carried], lists, found[1 + carried :])
     if tested:
         text.write(f"{test} = {text.as_tensor(found[0])}")
-    if endless:
+    if endless and reads_index:
         text.write(f"{index} = {index} + 1")
-    elif not graph.node and not variables and not lists:
+    if not (variables or lists or tested or reads_index):
         text.write("pass")
     text.depth -= 1
     for name, variable in zip(node.output, variables, strict=False):

@@ -88,7 +88,7 @@ def inlined(file: ModelFile) -> ModelFile:
         try:
             light = _with_own_bodies(onnx.shape_inference.infer_shapes(light), file)
             light = inliner.inline_selected_functions(light, names, inline_schema_functions=True)
-        except (RuntimeError, ValueError) as error:
+        except (RuntimeError, ValueError, onnx.shape_inference.InferenceError) as error:
             raise file.fail(f"the body of an op cannot be had: {error}", others[0]) from error
         after = [n for n in all_nodes(light.graph.node) if not is_handled(n, file)]
         if len(after) >= before and {id(n) for n in after} == {id(n) for n in others}:
@@ -189,9 +189,9 @@ def _without_weights(proto: Any) -> tuple[Any, dict[str, Any]]:
 def _copy(source: Any, target: Any, but: str) -> None:
     """Copy all fields of a message but one."""
     for field, value in source.ListFields():
-        if field.name == but:
+        if field.name == but or isinstance(value, bytes):  # bytes: of a text that is none
             continue
-        if isinstance(value, (str, bytes, int, float)):
+        if isinstance(value, (str, int, float)):
             setattr(target, field.name, value)
         elif hasattr(value, "extend"):
             getattr(target, field.name).extend(value)

@@ -46,22 +46,19 @@ _WIDTH = 100
 _MOST_WRITTEN = 64  # integers of a constant that stands in the text
 # Through what a weight may go before it is used, and stays one.
 _CARRIERS = frozenset(
-    [
-        "Cast",
-        "Concat",
-        "Expand",
-        "Flatten",
-        "Identity",
-        "Reshape",
-        "Slice",
-        "Squeeze",
-        "Tile",
-        "Transpose",
-        "Unsqueeze",
-    ]
-)
+    {
+        "Cast", "Concat", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Tile",
+        "Transpose", "Unsqueeze",
+    }
+)  # fmt: skip
 _DTYPE_WORDS = frozenset({"to", "dtype", "output_dtype", "output_datatype", "stash_type"})
 _WRITTEN_FLOATS = frozenset({"Resize", "Upsample"})  # whose float operands are written in the text
+_NUMBERS = {  # attributes of Constant: where they stand, and as what
+    "value_float": ("f", onnx.TensorProto.FLOAT),
+    "value_floats": ("floats", onnx.TensorProto.FLOAT),
+    "value_int": ("i", onnx.TensorProto.INT64),
+    "value_ints": ("ints", onnx.TensorProto.INT64),
+}
 _HELPERS = ("constant", "count", "rows", "tensor")  # of known_values, which texts import
 _TEXT_CODES = (onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.BOOL)
 
@@ -182,12 +179,11 @@ class ModelText:
                 return Constant(
                     name, dense_of(attribute.sparse_tensor, self.file), values.data_type
                 )
-            if attribute.name in ("value_float", "value_floats"):
-                value = onnx.helper.get_attribute_value(attribute)
-                return Constant(name, np.array(value, np.float32), onnx.TensorProto.FLOAT)
-            if attribute.name in ("value_int", "value_ints"):
-                value = onnx.helper.get_attribute_value(attribute)
-                return Constant(name, np.array(value, np.int64), onnx.TensorProto.INT64)
+            if attribute.name in _NUMBERS:
+                field, code = _NUMBERS[attribute.name]
+                value = getattr(attribute, field)
+                numbers = value if isinstance(value, (int, float)) else list(value)
+                return Constant(name, np.array(numbers, DTYPES[code].numpy), code)
         given = ", ".join(attribute.name for attribute in node.attribute) or "none"
         raise self.file.fail(f"its value is given as {given}", node, why="Texts are no tensors.")
 
@@ -292,13 +288,15 @@ class ModelText:
         inputs = [self.value(name, scope, node) if name else None for name in node.input]
         while inputs and inputs[-1] is None:
             inputs.pop()
-        if node.op_type == "Identity" and plain_domain(node.domain) == "":
-            scope.values[node.output[0]] = inputs[0] or Expression("None")
-            return
         if not handler.fewest <= len(inputs) <= handler.most or None in inputs[: handler.fewest]:
             raise self.file.fail(
                 f"it has {len(inputs)} inputs", node, why=_counts(handler.fewest, handler.most)
             )
+        if node.op_type == "Identity" and plain_domain(node.domain) == "":
+            first = inputs[0]
+            assert first is not None
+            scope.values[node.output[0]] = first
+            return
         self._write_call(node, scope, handler, inputs, needed)
 
     def _write_call(
