@@ -308,6 +308,8 @@ def external_bytes(tensor: Any, file: ModelFile, wanted: int) -> bytearray:
 
 def _open_inside(folder: str, location: str) -> int:
     """A descriptor of the regular file at ``location`` in ``folder``; no link is followed."""
+    if not isinstance(location, str):
+        raise ValueError("the path is no text in UTF-8")
     parts = location.replace("\\", "/").split("/")
     if not location or location.startswith(("/", "\\")) or "\0" in location or ":" in parts[0]:
         raise ValueError("the path is not relative")
