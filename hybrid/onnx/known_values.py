@@ -104,19 +104,20 @@ def rows(value: Any, axis: int = 0, backwards: bool = False, batches: bool = Fal
     return ops.flip(moved, axis=front) if backwards else moved
 
 
+def axis_of(value: Any, rank: int) -> int:
+    """An axis of a tensor of ``rank``, counted from the front."""
+    axis = int(value)
+    if not -rank <= axis < rank:
+        raise OnnxError(
+            f"axis {axis} of a tensor of rank {rank}",
+            why=f"Axes are from {-rank} to {rank - 1} here.",
+        )
+    return axis % rank
+
+
 def axes_of(value: Any, rank: int) -> list[int]:
     """Axes, counted from the front."""
-    found = [int(axis) for axis in numbers_of(value)]
-    for axis in found:
-        if not -rank <= axis < rank:
-            raise OnnxError(
-                f"axis {axis} of a tensor of rank {rank}", why=_between(-rank, rank - 1)
-            )
-    return [axis % rank if rank else axis for axis in found]
-
-
-def _between(low: int, high: int) -> str:
-    return f"Axes are from {low} to {high} here."
+    return [axis_of(axis, rank) for axis in numbers_of(value)]
 
 
 def dtype_of_known(value: Any) -> DType:

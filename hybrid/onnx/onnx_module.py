@@ -94,6 +94,8 @@ def load(
 
 def _require_tensor(value: Any, what: str, file: ModelFile) -> None:
     kind = value.type.WhichOneof("value")
+    if kind is None and what == "output":  # its type follows from the nodes
+        return
     if kind != "tensor_type":
         raise file.fail(
             f"{what} {value.name!r} is {_KINDS.get(kind, 'of no type')}",

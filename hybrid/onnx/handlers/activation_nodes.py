@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from hybrid import ops
+from hybrid.onnx.known_values import axis_of
 from hybrid.onnx.node_table import handles
 
 for _op, _name, _since in (
@@ -111,7 +112,7 @@ def swiglu(a, b, *, alpha=1.0):
 
 def _flat(function, x, axis):
     """``function`` of the rows of x, all axes from ``axis`` on in one: opsets 1 to 12."""
-    axis = axis + x.ndim if axis < 0 else axis
+    axis = axis_of(axis, x.ndim + 1)
     rows = ops.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
     return ops.reshape(function(rows), x.shape)
 
@@ -143,7 +144,7 @@ def log_softmax_flat(x, *, axis=1):
 @handles("Hardmax", 13)
 def hardmax(x, *, axis=-1):
     """Hardmax: 1 at the first of the largest, else 0."""
-    axis = axis + x.ndim if axis < 0 else axis
+    axis = axis_of(axis, x.ndim)
     return ops.one_hot(ops.argmax(x, axis=axis), x.shape[axis], axis=axis, dtype=x.dtype)
 
 

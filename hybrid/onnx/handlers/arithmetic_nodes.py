@@ -14,7 +14,7 @@ from hybrid.core import types
 from hybrid.core.types import tensor_type
 from hybrid.errors import OnnxError
 from hybrid.memory.bfloat16 import memory_dtype
-from hybrid.onnx.known_values import as_operand, dtype_of_known
+from hybrid.onnx.known_values import as_operand, axis_of, dtype_of_known
 from hybrid.onnx.node_table import handles
 
 # Functions of hy that are the op: the text calls them by their own names.
@@ -206,7 +206,7 @@ def _set_out(a, b, axis, broadcast):
     """The operand b with axes of length 1 behind it, so that its first axis meets ``axis``."""
     if not broadcast or axis is None or not b.ndim:
         return b
-    axis = axis + a.ndim if axis < 0 else axis
+    axis = axis_of(axis, a.ndim)
     return ops.reshape(b, (*b.shape, *[1] * (a.ndim - axis - b.ndim)))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from hybrid import ops
 from hybrid.core import types
 from hybrid.errors import OnnxError
-from hybrid.onnx.known_values import axes_of, number_of, numbers_of, tensor
+from hybrid.onnx.known_values import axes_of, axis_of, number_of, numbers_of, tensor
 from hybrid.onnx.node_table import handles
 
 _FAR = 2**31 - 1  # exporters write numbers beyond this for "to the end"
@@ -68,7 +68,7 @@ def _known_slice_between(x, *, starts, ends, axes=None):
 @handles("Slice", 1, known=_known_slice_between)
 def slice_between(x, *, starts, ends, axes=None):
     """Slice with its numbers as attributes: opsets 1 to 9."""
-    found = list(range(len(starts))) if axes is None else [axis % x.ndim for axis in axes]
+    found = list(range(len(starts))) if axes is None else axes_of(axes, x.ndim)
     return ops.getitem(x, _key(x.shape, starts, ends, found, [1] * len(starts)))
 
 
@@ -81,7 +81,7 @@ def gather(x, indices, *, axis=0):
     """Gather: the slices of x along ``axis`` at the indices."""
     if type(indices) is np.ndarray:
         if indices.ndim == 0 and indices.dtype != object:
-            key = (slice(None),) * (axis % x.ndim) + (int(indices),)
+            key = (slice(None),) * axis_of(axis, x.ndim) + (int(indices),)
             return ops.getitem(x, key)
         indices = tensor(indices)
     return ops.take(x, indices, axis=axis)
@@ -163,7 +163,7 @@ def _scattered(flat: Any, places: Any, updates: Any, reduction: str) -> Any:
 
 
 def _scatter_elements(x, indices, updates, axis, reduction):
-    axis = axis % x.ndim
+    axis = axis_of(axis, x.ndim)
     indices = ops.astype(_from_front(indices, x.shape[axis]), types.int64)
     if reduction == "none" and indices.shape == x.shape:
         return ops.scatter(x, indices, updates, axis=axis)
@@ -224,7 +224,7 @@ def scatter_nd_plain(x, indices, updates):
 @handles("TensorScatter", 24)
 def tensor_scatter(cache, update, starts=None, *, axis=-2, mode="linear"):
     """TensorScatter: the cache [B, ...] with ``update`` from a place of each batch on."""
-    axis = axis % cache.ndim
+    axis = axis_of(axis, cache.ndim)
     length, count, batches = cache.shape[axis], update.shape[axis], cache.shape[0]
     steps = ops.reshape(ops.arange(count), (1, count))
     first = ops.zeros((batches, 1), dtype=types.int64)
@@ -247,7 +247,7 @@ def one_hot(indices, depth, values, *, axis=-1):
     at = ops.astype(indices, types.int64)
     at = ops.where(ops.less(at, 0), ops.add(at, count), at)
     rank = at.ndim + 1
-    axis = axis % rank
+    axis = axis_of(axis, rank)
     shape = [1] * rank
     shape[axis] = count
     line = ops.reshape(ops.arange(count), tuple(shape))

@@ -7,6 +7,7 @@ import math
 from hybrid import ops
 from hybrid.core import types
 from hybrid.errors import OnnxError
+from hybrid.onnx.known_values import axis_of
 from hybrid.onnx.node_table import handles
 
 
@@ -83,7 +84,7 @@ def layer_normalization(
     x, scale, bias=None, *, axis=-1, epsilon=1e-5, stash_type=types.float32, outputs=1
 ):
     """LayerNormalization over the axes from ``axis`` on; also the mean and 1 / deviation."""
-    axis = axis % x.ndim
+    axis = axis_of(axis, x.ndim)
     shape = x.shape[axis:]
     fits = scale.shape == shape and (bias is None or bias.shape == shape)
     if outputs == 1 and fits and x.dtype is stash_type:
@@ -102,7 +103,7 @@ def layer_normalization(
 @handles("RMSNormalization", 23, weights=(1,))
 def rms_normalization(x, scale, *, axis=-1, epsilon=1e-5, stash_type=types.float32):
     """RMSNormalization over the axes from ``axis`` on."""
-    axes = tuple(range(axis % x.ndim, x.ndim))
+    axes = tuple(range(axis_of(axis, x.ndim), x.ndim))
     wide = _in_float32(x, stash_type)
     square = ops.mean(ops.square(wide), axis=axes, keepdims=True)
     root = ops.sqrt(ops.add(square, epsilon))

@@ -9,7 +9,7 @@ import numpy as np
 
 from hybrid import ops
 from hybrid.core import types
-from hybrid.onnx.known_values import numbers_of
+from hybrid.onnx.known_values import axes_of, axis_of, number_of, numbers_of
 from hybrid.onnx.node_table import handles
 
 
@@ -17,7 +17,7 @@ def _axes(x: Any, axes: list[Any] | None, noop: int) -> tuple[int, ...] | None:
     """Axes from the front; none where nothing is reduced."""
     if not axes:
         return () if noop and axes is not None else tuple(range(x.ndim))
-    return tuple(int(axis) % x.ndim for axis in axes)
+    return tuple(axes_of(axes, x.ndim))
 
 
 def _l1(x: Any, axes: Any, keep: bool) -> Any:
@@ -178,10 +178,10 @@ def _running(function: Any, x: Any, axis: int, exclusive: int, reverse: int) -> 
 @handles("CumSum", 11, 14, values=(1,))
 def cum_sum(x, axis, *, exclusive=0, reverse=0):
     """CumSum: running sums along ``axis``."""
-    return _running(ops.cumulative_sum, x, int(numbers_of(axis)[0]) % x.ndim, exclusive, reverse)
+    return _running(ops.cumulative_sum, x, axis_of(number_of(axis), x.ndim), exclusive, reverse)
 
 
 @handles("CumProd", 26, values=(1,))
 def cum_prod(x, axis, *, exclusive=0, reverse=0):
     """CumProd: running products along ``axis``."""
-    return _running(ops.cumulative_prod, x, int(numbers_of(axis)[0]) % x.ndim, exclusive, reverse)
+    return _running(ops.cumulative_prod, x, axis_of(number_of(axis), x.ndim), exclusive, reverse)

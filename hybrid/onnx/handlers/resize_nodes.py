@@ -11,7 +11,7 @@ import numpy as np
 from hybrid import ops
 from hybrid.core import types
 from hybrid.errors import OnnxError
-from hybrid.onnx.known_values import numbers_of
+from hybrid.onnx.known_values import axes_of, numbers_of
 from hybrid.onnx.node_table import handles
 
 # Resize goes over one axis after another: each element is a weighted sum of a few of its axis.
@@ -163,7 +163,7 @@ def _resize(
     extrapolation_value: float = 0.0,
     policy: str = "stretch",
 ) -> Any:
-    found = list(range(x.ndim)) if axes is None else [axis % x.ndim for axis in axes]
+    found = list(range(x.ndim)) if axes is None else axes_of(axes, x.ndim)
     if bool(scales) == bool(sizes):
         raise OnnxError("Resize takes scales or sizes, one of the two")
     shape = tuple(int(n) for n in x.shape)
@@ -308,7 +308,7 @@ def _grid_sample(x: Any, grid: Any, align: int, mode: str, padding: str) -> Any:
         at = (given + 1) / 2.0 * (length - 1) if align else ((given + 1) * length - 1) / 2.0
         if mode == "nearest":
             at = ops.round(at)
-        if padding == "border":
+        if padding == "border" and mode != "cubic":  # there each of the elements is, below
             at = ops.clip(at, 0, length - 1)
         elif padding == "reflection":
             at = ops.where(

@@ -11,7 +11,15 @@ from hybrid import ops
 from hybrid.core import types
 from hybrid.errors import OnnxError
 from hybrid.nn import functional
-from hybrid.onnx.known_values import axes_of, dtype_of_known, number_of, numbers_of, sizes, tensor
+from hybrid.onnx.known_values import (
+    axes_of,
+    axis_of,
+    dtype_of_known,
+    number_of,
+    numbers_of,
+    sizes,
+    tensor,
+)
 from hybrid.onnx.node_table import handles
 
 _SINCE = (21, 23, 24, 25)  # when shapes of further types were allowed
@@ -65,7 +73,7 @@ def reshape_to(x, *, shape):
 @handles("Flatten", 1, 9, 11, 13, *_SINCE)
 def flatten(x, *, axis=1):
     """Flatten: [axes before ``axis``, axes from it on]."""
-    axis = axis + x.ndim if axis < 0 else axis
+    axis = axis_of(axis, x.ndim + 1) if axis >= 0 else axis_of(axis, x.ndim)
     return ops.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
 
 
@@ -375,7 +383,7 @@ def identity(x):
 @handles("CenterCropPad", 18, values=(1,))
 def center_crop_pad(x, shape, *, axes=None):
     """CenterCropPad: cut off or padded with zeros on both sides alike."""
-    found = list(range(x.ndim)) if axes is None else [axis % x.ndim for axis in axes]
+    found = list(range(x.ndim)) if axes is None else axes_of(axes, x.ndim)
     for axis, wanted in zip(found, numbers_of(shape), strict=True):
         have = x.shape[axis]
         if have > wanted:

@@ -9,7 +9,7 @@ import numpy as np
 
 from hybrid import ops
 from hybrid.core import types
-from hybrid.onnx.known_values import number_of
+from hybrid.onnx.known_values import axis_of, number_of
 from hybrid.onnx.node_table import handles
 
 
@@ -74,7 +74,7 @@ def _real_inverse(real: Any, imaginary: Any, length: int, axis: int) -> Any:
 
 
 def _dft(x, dft_length, axis, inverse, onesided):
-    axis = axis % x.ndim
+    axis = axis_of(axis, x.ndim)
     if dft_length is not None:
         length = int(number_of(dft_length))
     else:
