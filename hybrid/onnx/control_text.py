@@ -33,7 +33,7 @@ def write_if(text: ModelText, node: Any, scope: GraphNames) -> None:
     test = text.value(node.input[0], scope, node)
     names = [text.fresh(name) for name in node.output]
     text.write(f"if {test.text}:")
-    known = test.known
+    known = test.known and not text.loops  # the index of a loop may be in it
     for at, branch in enumerate(("then_branch", "else_branch")):
         graph = graphs[branch]
         if len(graph.output) != len(names) or graph.input:
@@ -98,12 +98,14 @@ def write_loop(text: ModelText, node: Any, scope: GraphNames) -> None:
     if not endless and test != "True":
         text.write(f"if not {test}:")
         text.write("    break")
-    inner.values[graph.input[0].name] = Expression(f"{text.use('tensor')}({index})")
+    inner.values[graph.input[0].name] = Expression(f"{text.use('known_index')}({index})", True)
     if reads_index:
-        step = text.fresh(f"{index}_tensor")
-        text.write(f"{step} = tensor({index})")
-        inner.values[graph.input[0].name] = Expression(step)
+        step = text.fresh(f"{index}_known")
+        text.write(f"{step} = known_index({index})")
+        inner.values[graph.input[0].name] = Expression(step, True)
+    text.loops += 1
     text.body(graph, inner, [value.name for value in graph.output])
+    text.loops -= 1
     found = [text.value(value.name, inner, node) for value in graph.output]
     _step(text, variables, found[1 : 1 + carried], lists, found[1 + carried :])
     if tested:

@@ -17,6 +17,7 @@ from hybrid.core.open_numbers import as_size, open_number
 from hybrid.core.types import DType, dtype_of, float64, int64
 from hybrid.errors import OnnxError
 from hybrid.ir.interpreter import ACTIVE, current
+from hybrid.ops.support.operand_checks import is_traced_number
 
 _UNIT = 2.0**40  # of which floats that are not tiny are whole multiples
 
@@ -36,8 +37,22 @@ def sizes(numbers: Sequence[Any]) -> np.ndarray:
     if all(type(number) is int for number in numbers):
         return np.array(numbers, np.int64)
     found = np.empty(len(numbers), object)
-    found[:] = numbers
+    for at, number in enumerate(numbers):
+        found[at] = number
     return found
+
+
+def known_index(number: Any) -> np.ndarray:
+    """The index of a loop as a known value: what is added to it stays a number of Python's."""
+    return sizes([number]).reshape(())
+
+
+def is_traced(inputs: Sequence[Any]) -> bool:
+    """Whether some of these known values hold numbers that only a run knows."""
+    return any(
+        value is not None and value.dtype == object and any(map(is_traced_number, value.flat))
+        for value in inputs
+    )
 
 
 def as_operand(value: np.ndarray) -> Any:

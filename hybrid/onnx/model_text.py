@@ -59,7 +59,13 @@ _NUMBERS = {  # attributes of Constant: where they stand, and as what
     "value_int": ("i", onnx.TensorProto.INT64),
     "value_ints": ("ints", onnx.TensorProto.INT64),
 }
-_HELPERS = ("constant", "count", "rows", "tensor")  # of known_values, which texts import
+_HELPERS = (
+    "constant",
+    "count",
+    "known_index",
+    "rows",
+    "tensor",
+)  # of known_values, which texts import
 _TEXT_CODES = (onnx.TensorProto.INT64, onnx.TensorProto.INT32, onnx.TensorProto.BOOL)
 
 
@@ -112,6 +118,7 @@ class ModelText:
         self.file, self.constructs = file, constructs
         self.lines: list[str] = []
         self.depth = 2
+        self.loops = 0  # around what is being written
         self.taken = {*keyword.kwlist, *keyword.softkwlist, *dir(builtins), "self", "hy"}
         self._counts: dict[str, int] = {}  # of the names that begin alike
         self.taken |= {*function_names(), *_HELPERS}

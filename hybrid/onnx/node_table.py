@@ -29,7 +29,8 @@ import numpy as np
 from hybrid.core.dataclass import dataclass
 from hybrid.core.types import DType
 from hybrid.errors import OnnxError, author_location
-from hybrid.onnx.known_values import as_operand, is_known
+from hybrid.onnx.known_values import as_operand, is_known, is_traced, known_index
+from hybrid.ops.support.operand_checks import is_traced_number
 
 ML = "ai.onnx.ml"
 TRAINING = "ai.onnx.preview.training"
@@ -78,13 +79,15 @@ def handles(
     values: tuple[int, ...] = (),
     weights: tuple[int, ...] = (),
     always_known: bool = False,
+    traced: bool = False,
     text: str = "",
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Let the function that is decorated stand for ``op`` as of the versions ``since``.
 
     ``known`` is called in its place where all inputs are known values (NumPy arrays), ``values``
     are the inputs that it takes as they are: known values stay so.  All others are tensors.
-    ``weights`` are those that are trained where they are initializers.
+    ``weights`` are those that are trained where they are initializers.  ``traced``: ``known`` asks
+    no number for its value, so the index of a captured loop may be among them.
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
@@ -99,7 +102,7 @@ def handles(
         counts_outputs = "outputs" in words
         if is_module:
             words = set(inspect.signature(function).parameters)
-        made = function if text or is_module else _called(function, known, values)
+        made = function if text or is_module else _called(function, known, values, traced)
         handler = NodeHandler(
             function=made,
             text=text or function.__name__,
@@ -134,15 +137,20 @@ def _said(default: Any) -> str:
 
 
 def _called(
-    function: Callable[..., Any], known: Callable[..., Any] | None, values: tuple[int, ...]
+    function: Callable[..., Any],
+    known: Callable[..., Any] | None,
+    values: tuple[int, ...],
+    traced: bool,
 ) -> Callable[..., Any]:
     """``function`` of operands: of known values only those of ``values`` stay as they are."""
 
     @functools.wraps(function)
     def call(*inputs: Any, **attributes: Any) -> Any:
-        if known is not None and is_known(inputs):
+        if known is not None and is_known(inputs) and (traced or not is_traced(inputs)):
             found = known(*inputs, **attributes)
-            return np.asarray(found) if isinstance(found, np.generic) else found
+            if isinstance(found, np.generic):
+                return np.asarray(found)
+            return known_index(found) if is_traced_number(found) else found
         operands = [
             as_operand(value) if type(value) is np.ndarray and position not in values else value
             for position, value in enumerate(inputs)

@@ -76,6 +76,32 @@ def test_loops_by_count_by_condition_and_by_both() -> None:
     same_everywhere(summing("m", "no", **never), (x,))
 
 
+def test_the_index_of_a_loop_slices_and_decides() -> None:
+    then = graph([], [], [value("one", INT, [])], {"one": np.array(1)})
+    other = graph([], [], [value("two", INT, [])], {"two": np.array(2)})
+    nodes = [
+        node("Add", ["i", "width"], ["end"]),
+        node("Unsqueeze", ["i", "zero"], ["first"]),
+        node("Unsqueeze", ["end", "zero"], ["last"]),
+        node("Slice", ["x", "first", "last"], ["part"]),
+        node("Equal", ["i", "width"], ["middle"]),
+        node("If", ["middle"], ["factor"], then_branch=then, else_branch=other),
+        node("Cast", ["factor"], ["float"], to=TensorProto.FLOAT),
+        node("Mul", ["part", "float"], ["more"]),
+        node("Add", ["h", "more"], ["g"]),
+        node("Identity", ["c"], ["d"]),
+    ]
+    inputs = [value("i", INT, []), value("c", BOOL, []), value("h", shape=[2])]
+    body = graph(nodes, inputs, [value("d", BOOL, []), value("g", shape=[2])])
+    made = model(
+        [node("Loop", ["n", "", "start"], ["y"], body=body)],
+        [value("x", shape=[6]), value("n", INT, [])],
+        weights={"width": np.array(2), "zero": np.array([0]), "start": ones(2)},
+    )
+    x = np.arange(6, dtype=np.float32)
+    same_everywhere(made, (x, np.array(1)), (x, np.array(4)), (x, np.array(0)))
+
+
 def test_gradients_go_through_loops() -> None:
     nodes = [node("Mul", ["h", "x"], ["g"]), node("Identity", ["c"], ["d"])]
     inputs = [value("i", INT, []), value("c", BOOL, []), value("h", shape=[2])]

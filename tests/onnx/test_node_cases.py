@@ -13,7 +13,6 @@ PARTS = 48  # of the ops; the first is run every time
 # Cases of core types that no plan is made for, and why.
 NO_PLAN = {
     "test_image_decoder_": "only the bytes of a file say how large the picture is",
-    "test_loop11": "an iteration takes a slice between two numbers that it computes in tensors",
 }
 # What the others have to do with, as errors say it.
 OTHER = (" is a sequence", " is an optional value", "is of type ", "it works on texts")

@@ -67,19 +67,19 @@ def _safe_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     return (floor + ((rest != 0) & ((a < 0) != (b < 0)) & (b != 0))).astype(a.dtype)
 
 
-@_two("Add", 7, 13, 14, known=lambda a, b: a + b)
+@_two("Add", 7, 13, 14, known=lambda a, b: a + b, traced=True)
 def add(a, b):
     """Add: a + b."""
     return ops.add(a, b)
 
 
-@_two("Sub", 7, 13, 14, known=lambda a, b: a - b)
+@_two("Sub", 7, 13, 14, known=lambda a, b: a - b, traced=True)
 def sub(a, b):
     """Sub: a - b."""
     return ops.subtract(a, b)
 
 
-@_two("Mul", 7, 13, 14, known=lambda a, b: a * b)
+@_two("Mul", 7, 13, 14, known=lambda a, b: a * b, traced=True)
 def mul(a, b):
     """Mul: a * b."""
     return ops.multiply(a, b)

@@ -58,7 +58,7 @@ def _known_reshape(x: np.ndarray, shape: np.ndarray, *, allowzero: int = 0) -> n
     return x.reshape([int(n) for n in _target(x.shape, numbers_of(shape), allowzero)])
 
 
-@handles("Reshape", 5, 13, 14, 19, *_SINCE, values=(1,), known=_known_reshape)
+@handles("Reshape", 5, 13, 14, 19, *_SINCE, values=(1,), known=_known_reshape, traced=True)
 def reshape(x, shape, *, allowzero=0):
     """Reshape: -1 is what is left, 0 the size that x has there unless ``allowzero``."""
     return ops.reshape(x, _target(x.shape, numbers_of(shape), allowzero))
@@ -99,7 +99,7 @@ def _known_squeeze(x: np.ndarray, axes: np.ndarray | None = None) -> np.ndarray:
     return x.reshape(_squeezed(x.shape, found))
 
 
-@handles("Squeeze", 13, *_SINCE, values=(1,), known=_known_squeeze)
+@handles("Squeeze", 13, *_SINCE, values=(1,), known=_known_squeeze, traced=True)
 def squeeze(x, axes=None):
     """Squeeze: without axes of length 1."""
     found = _all_ones(x.shape) if axes is None else axes_of(axes, x.ndim)
@@ -131,13 +131,16 @@ def _unsqueezed(shape: tuple[Any, ...], axes: Any) -> tuple[Any, ...]:
     *_SINCE,
     values=(1,),
     known=lambda x, axes: x.reshape(_unsqueezed(x.shape, axes)),
+    traced=True,
 )
 def unsqueeze(x, axes):
     """Unsqueeze: with axes of length 1."""
     return ops.reshape(x, _unsqueezed(x.shape, axes))
 
 
-@handles("Unsqueeze", 1, 11, known=lambda x, axes: x.reshape(_unsqueezed(x.shape, axes)))
+@handles(
+    "Unsqueeze", 1, 11, known=lambda x, axes: x.reshape(_unsqueezed(x.shape, axes)), traced=True
+)
 def unsqueeze_axes(x, *, axes):
     """Unsqueeze with axes as an attribute: opsets 1 to 12."""
     return ops.reshape(x, _unsqueezed(x.shape, axes))
@@ -184,7 +187,7 @@ def _known_concat(*values: np.ndarray, axis: int) -> np.ndarray:
     return np.concatenate(values, axis)
 
 
-@handles("Concat", 4, 11, 13, known=_known_concat)
+@handles("Concat", 4, 11, 13, known=_known_concat, traced=True)
 def concat(*values, axis):
     """Concat."""
     return ops.concat(values, axis=axis) if len(values) > 1 else values[0]
