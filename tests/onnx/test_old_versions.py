@@ -107,6 +107,9 @@ def others() -> Iterator[Row]:
     yield Row("Hardmax", 11, [x], {"axis": 1})
     yield Row("Softmax", 11, [x], {"axis": 2})
     yield Row("LogSoftmax", 11, [x], {"axis": 1})
+    yield Row("LogSoftmax", 11, [x], {"axis": -1})
+    yield Row("Flatten", 11, [x], {"axis": -2})
+    yield Row("Flatten", 11, [x], {"axis": 3})
     yield Row("GatherND", 11, [x, np.array([[0, 1], [-1, 2]])], {})
     yield Row("GatherND", 12, [x, np.array([[1], [2]])], {"batch_dims": 1})
     yield Row("ScatterElements", 11, [x, np.array([[[0, 1]], [[-1, 0]]]), floats(2, 1, 2)],

@@ -112,7 +112,7 @@ def swiglu(a, b, *, alpha=1.0):
 
 def _flat(function, x, axis):
     """``function`` of the rows of x, all axes from ``axis`` on in one: opsets 1 to 12."""
-    axis = axis_of(axis, x.ndim + 1)
+    axis = axis_of(axis, x.ndim)
     rows = ops.reshape(x, (math.prod(x.shape[:axis]), math.prod(x.shape[axis:])))
     return ops.reshape(function(rows), x.shape)
 
