@@ -43,7 +43,6 @@ DTYPES: dict[int, DType] = {
 }
 DOMAINS = ("", ML, TRAINING, "ai.onnx.preview")
 DEEPEST = 100  # graphs in graphs
-MOST_ELEMENTS = 2**40  # of a tensor that a file describes without holding it
 _PORTION = 1 << 20
 
 

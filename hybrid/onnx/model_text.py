@@ -322,9 +322,7 @@ class ModelText:
         known = handler.always_known or (
             handler.gives_known and all(item is None or item.known for item in inputs)
         )
-        if isinstance(
-            handler.function, type
-        ):  # a module: what is learnt of its attributes is in it
+        if isinstance(handler.function, type):  # a module, made of the attributes
             called = self._part(node, handler)
             words = []
         else:

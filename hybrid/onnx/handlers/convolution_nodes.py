@@ -100,31 +100,25 @@ def conv_transpose(
     if output_shape is not None or auto_pad in ("SAME_UPPER", "SAME_LOWER"):
         wanted = output_shape or [n * s for n, s in zip(x.shape[2:], stride, strict=True)]
         pairs = []
-        for have, want in zip(reach, wanted[-rank:], strict=True):
+        for axis, (have, want) in enumerate(zip(reach, wanted[-rank:], strict=True)):
             total = max(0, have - want)
             first = total - total // 2 if auto_pad == "SAME_LOWER" else total // 2
             pairs.append((first, total - first))
+            extra[axis] += max(0, want - have)  # what is asked for beyond the reach is added
     else:
         pairs = pads_of(x.shape[2:], list(w.shape[2:]), stride, dilation, pads, auto_pad)
-        wanted = None
-    # The whole reach, of which the padding is cut off: both may differ from end to end.
-    alike = wanted is None and all(before == after for before, after in pairs)
-    adds = [max(0, o) for o in extra]
-    if wanted is not None:  # what is asked for beyond the reach is added
-        adds = [
-            o + max(0, want - have)
-            for o, have, want in zip(adds, reach, wanted[-rank:], strict=True)
-        ]
-    if alike and all(o < max(s, d) for o, s, d in zip(adds, stride, dilation, strict=True)):
+    alike = all(before == after for before, after in pairs)
+    if alike and all(o < max(s, d) for o, s, d in zip(extra, stride, dilation, strict=True)):
         return _TRANSPOSE[rank](
             x, w, b, stride=tuple(stride), padding=tuple(before for before, _ in pairs),
-            output_padding=tuple(adds), groups=group, dilation=tuple(dilation),
+            output_padding=tuple(extra), groups=group, dilation=tuple(dilation),
         )  # fmt: skip
+    # The whole reach, of which the padding is cut off: it may differ from end to end.
     y = _TRANSPOSE[rank](
         x, w, None, stride=tuple(stride), padding=0, groups=group, dilation=tuple(dilation)
     )
-    if any(adds):
-        y = ops.pad(y, [(0, 0), (0, 0), *((0, o) for o in adds)])
+    if any(extra):
+        y = ops.pad(y, [(0, 0), (0, 0), *((0, o) for o in extra)])
     key = [slice(None), slice(None)]
     key += [slice(before, n - after) for (before, after), n in zip(pairs, y.shape[2:], strict=True)]
     y = ops.getitem(y, tuple(key))
