@@ -18,6 +18,7 @@ import builtins
 import keyword
 import re
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -25,7 +26,10 @@ import onnx
 from onnx import AttributeProto
 
 from hybrid.core.dataclass import dataclass, field
+from hybrid.core.types import DType, dtype_of
+from hybrid.errors import OnnxError
 from hybrid.nn.modules.module import Module
+from hybrid.onnx import known_values
 from hybrid.onnx.function_bodies import since_version
 from hybrid.onnx.model_file import (
     DTYPES,
@@ -51,6 +55,8 @@ _CARRIERS = frozenset(
         "Transpose", "Unsqueeze",
     }
 )  # fmt: skip
+_WORDS = SimpleNamespace(**{dtype.name: dtype for dtype in DTYPES.values()})  # hy.float32 ...
+_LARGER = frozenset({"ConstantOfShape", "Expand", "Range", "Tile"})  # results of any size
 _DTYPE_WORDS = frozenset({"to", "dtype", "output_dtype", "output_datatype", "stash_type"})
 _WRITTEN_FLOATS = frozenset({"Resize", "Upsample"})  # whose float operands are written in the text
 _NUMBERS = {  # attributes of Constant: where they stand, and as what
@@ -257,11 +263,14 @@ class ModelText:
     def _constant_expression(self, constant: Constant) -> Expression:
         if constant.path:
             return Expression(state_text(constant.path))
-        dtype = DTYPES[constant.code]
-        said = number_text(constant.array, dtype.is_floating)
+        return self._written(constant.array, DTYPES[constant.code])
+
+    def _written(self, array: np.ndarray, dtype: DType) -> Expression:
+        """A known value as the text has it."""
+        said = number_text(array, dtype.is_floating)
         kind = "" if dtype.name == "int64" else f", hy.{dtype.name}"
         self.use("constant")
-        return Expression(f"constant({said}{kind})", True, constant.array)
+        return Expression(f"constant({said}{kind})", True, array)
 
     def body(self, graph: Any, scope: GraphNames, wanted: list[str]) -> None:
         """Write the nodes of ``graph`` that ``wanted``, names of values, need."""
@@ -335,6 +344,15 @@ class ModelText:
         ]
         if len(outputs) > 1:
             words.append(f"outputs={len(outputs)}")
+        elif (
+            known
+            and node.op_type not in _LARGER
+            and all(item is None or item.written is not None for item in inputs)
+        ):
+            folded = self._folded(handler, [*arguments, *words])
+            if folded is not None:
+                scope.values[outputs[0]] = folded
+                return
         names = [
             self.fresh(name, node.op_type.lower()) if name in needed else "_" for name in outputs
         ]
@@ -342,6 +360,22 @@ class ModelText:
         for name, variable in zip(outputs, names, strict=True):
             if variable != "_":
                 scope.values[name] = Expression(variable, known)
+
+    def _folded(self, handler: NodeHandler, arguments: list[str]) -> Expression | None:
+        """What a call of constants gives, if it can stand in the text in the place of the call.
+
+        The arguments are texts that were written here, as all that the module runs later.
+        """
+        names = {"hy": _WORDS, "constant": known_values.constant, "call": handler.function}
+        try:
+            found = eval(f"call({', '.join(arguments)})", names)
+        except (OnnxError, ArithmeticError, IndexError, TypeError, ValueError):
+            return None  # a run raises it, and says where
+        if type(found) is not np.ndarray or found.dtype == object or found.ndim > 1:
+            return None
+        if not found.size or found.size > _MOST_WRITTEN:
+            return None
+        return self._written(found, dtype_of(found.dtype))
 
     def _write_wrapped(self, target: str, called: str, arguments: list[str]) -> None:
         line = f"{target} = {called}({', '.join(arguments)})"

@@ -20,6 +20,7 @@ from hybrid.onnx.model_text import ModelText
 from hybrid.onnx.node_table import owner_of
 
 _PLAIN = re.compile(r"[^\w .,:+-]", re.ASCII)
+_CALLED = re.compile(r"\b([A-Za-z_]\w*)\(")
 _KINDS = {
     "map_type": "a map",
     "optional_type": "an optional value",
@@ -117,7 +118,8 @@ def _class_text(text: ModelText, arguments: list[str]) -> str:
     said = f'"""{_PLAIN.sub(" ", file.label)}: {_PLAIN.sub(" ", versions)}'
     said += f'; written by {maker}."""' if maker else '."""'
     modules: dict[str, list[str]] = {"hybrid.onnx": ["OnnxModule"]}
-    for name in sorted(text.imports):
+    called = set(_CALLED.findall("\n".join(text.lines)))  # not all that was asked for is written
+    for name in sorted(text.imports & called):
         owner = owner_of(name)
         module = "hybrid.onnx.known_values" if owner is None else owner.__module__
         modules.setdefault(module, []).append(name)

@@ -189,6 +189,26 @@ def test_shapes_cost_nothing_in_a_plan() -> None:
     assert module(hy.asarray(ones(7, 2))).shape == (14, 1)
 
 
+def test_what_follows_from_constants_stands_in_the_text() -> None:
+    nodes = [
+        node("Mul", ["two", "two"], ["four"]),
+        node("Unsqueeze", ["four", "axes"], ["fours"]),
+        node("Concat", ["fours", "rest"], ["shape"], axis=0),
+        node("Expand", ["fours", "many"], ["large"]),  # it may be as large as it likes
+        node("Reshape", ["x", "shape"], ["h"]),
+        node("Cast", ["large"], ["float"], to=TensorProto.FLOAT),
+        node("Mul", ["h", "float"], ["y"]),
+    ]
+    weights = {
+        "two": np.array(2), "axes": np.array([0]), "rest": np.array([-1]), "many": np.array([3]),
+    }  # fmt: skip
+    module = hy.onnx.load(model(nodes, weights=weights))
+    text = module.source()
+    assert "h = reshape(x, constant([4, -1]))" in text
+    assert "large = expand(constant([4]), constant([3]))" in text and "concat" not in text
+    assert module(hy.asarray(ones(12))).tolist() == [[4.0] * 3] * 4
+
+
 def test_a_shape_that_is_an_input_is_a_size_of_each_run() -> None:
     made = model(
         [node("Reshape", ["x", "shape"], ["y"])],
