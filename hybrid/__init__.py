@@ -254,6 +254,7 @@ if _typing.TYPE_CHECKING:
     from hybrid import data as data
     from hybrid import linalg as linalg
     from hybrid import nn as nn
+    from hybrid import onnx as onnx
     from hybrid import optim as optim
     from hybrid import plots as plots
     from hybrid import train as train
@@ -285,7 +286,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _typing.Any:
-    if name in _lazy.MODULES or f"hybrid.{name}" in _lazy.FORMER:
+    if name in (*_lazy.MODULES, *_lazy.OPTIONAL) or f"hybrid.{name}" in _lazy.FORMER:
         return _lazy.module(name)
     if name not in _lazy.MODULE_OF:
         raise AttributeError(f"module 'hybrid' has no attribute {name!r}")
@@ -294,4 +295,4 @@ def __getattr__(name: str) -> _typing.Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__all__})
+    return sorted({*globals(), *__all__, *_lazy.OPTIONAL})

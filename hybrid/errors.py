@@ -139,6 +139,10 @@ class DataFileError(HybridError, ValueError):
     """A file does not hold what a reader expects; the text names the file and the place."""
 
 
+class OnnxError(HybridError, ValueError):
+    """An ONNX model breaks its format, or asks for what is not to be had; names file and node."""
+
+
 class MissingPartError(HybridError, AttributeError):
     """A module has no such sub-module, parameter or buffer."""
 

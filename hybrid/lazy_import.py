@@ -19,6 +19,7 @@ from hybrid.core.imports import above
 from hybrid.core.package import FOLDER
 
 MODULES = ("data", "linalg", "nn", "optim", "plots", "train")
+OPTIONAL = ("onnx",)  # those that need an optional package: `from hybrid import *` leaves them out
 _NAMES = {  # public names, by the modules that they come from
     "hybrid.calls.control_functions": ("cond", "py_call", "scan", "while_loop"),
     "hybrid.calls.dynamic_axes": ("Dim",),
@@ -33,7 +34,7 @@ MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
 
 def module(name: str) -> ModuleType:
-    """One of the ``MODULES``."""
+    """One of ``MODULES`` or ``OPTIONAL``."""
     return import_module(f"hybrid.{name}")
 
 

@@ -1,0 +1,18 @@
+"""ONNX models as modules: ``hybrid.onnx.load`` reads one, ``hybrid.onnx.backend`` runs its tests.
+
+It needs the package ``onnx``: ``pip install "hybrid[onnx]"``.
+"""
+
+from importlib.util import find_spec as _find_spec
+
+from hybrid.errors import MissingPackageError as _MissingPackageError
+
+if _find_spec("onnx") is None:
+    raise _MissingPackageError(
+        "hybrid.onnx needs the package onnx, which is not installed",
+        fix='pip install "hybrid[onnx]"',
+    )
+
+from hybrid.onnx.onnx_module import OnnxModule, load
+
+__all__ = ["OnnxModule", "load"]
