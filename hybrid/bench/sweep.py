@@ -98,7 +98,7 @@ GROUPS: list[tuple[Callable[[SweepArrays], Arguments], str]] = [
         bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor"""),
     (_called("integers"), "bitwise_invert"),
     (_called("bools", "bools"), "logical_and logical_or logical_xor"),
-    (_called("bools"), "logical_not nonzero"),
+    (_called("bools"), "logical_not nonzero argwhere"),
     (_called("bools", "floats", "floats"), "where"),
     (lambda draw: ((draw.floats(), 0.2, 0.8), {}), "clip"),
     (_called("matrix"), "matrix_transpose tril triu trace diagonal flatten"),

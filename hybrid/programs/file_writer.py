@@ -28,7 +28,7 @@ HEADER = np.dtype(
 SECTION = np.dtype(
     [("kind", "<u4"), ("flags", "<u4"), ("offset", "<u8"), ("nbytes", "<u8"), ("hash", "<u8")]
 )
-# The sections in the order of their numbers, from 1 on, with their rows; see program_file.h.
+# The sections in the order of their numbers, from 1 on, with their rows; see program.h.
 ROWS: dict[str, Any] = {
     "strings": None,
     "kernels": np.dtype(

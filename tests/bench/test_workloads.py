@@ -88,6 +88,7 @@ def test_sizes_are_met_once_and_again_with_targets() -> None:
         "seen before, 256 wide": {"open": Target(1.05)},
         "seen before, x + x": {"open": Target(1.0, more=0.3e-6)},
         "cache of 100 tokens": {"hybridized": Target(0.7)},
+        "cache of 100 tokens in attributes": {"hybridized": Target(0.7)},
         "sum of a mask, 100,000": {"hybridized": Target(1.1)},
         "first calls, 64 wide": {"first call": Target(1.1)},
         "first calls, 256 wide": {"first call": Target(1.1)},

@@ -10,7 +10,13 @@ import pytest
 from tests.test_layering import circles
 
 RUNTIME = Path(__file__).resolve().parents[2] / "csrc/runtime"
-FOLDERS = ["async", "build", "run", "base"]  # from above; async and build do not call each other
+FOLDERS = [
+    "async",
+    "program",
+    "build",
+    "run",
+    "base",
+]  # from above; async and build do not call each other
 RECURSION = [["run/control", "run/parallel", "run/step"]]  # a step owns blocks of steps
 
 DEFINITION = re.compile(

@@ -1,7 +1,7 @@
 /* hash.c - XXH64 of Y. Collet (xxHash fast digest algorithm, version 0.1.1), with seed 0.
  *
  * It finds damage, not forgery: nothing rests on it but the text of an error. */
-#include "runtime/program/program_file.h"
+#include "runtime/program/program.h"
 
 static const uint64_t P1 = 0x9E3779B185EBCA87u, P2 = 0xC2B2AE3D27D4EB4Fu, P3 = 0x165667B19E3779F9u,
                       P4 = 0x85EBCA77C2B2AE63u, P5 = 0x27D4EB2F165667C5u;

@@ -2,8 +2,7 @@
  *
  * hyb_plan_create shows that a plan stays within its slots.  What it cannot know is shown here: which
  * bytes its externals have, and that it writes to outputs alone. */
-#include "runtime/program/program_file.h"
-#include "runtime/run/plan_run.h"
+#include "runtime/program/program.h"
 
 enum { MOST_STEPS = 1 << 20, HEAD = 3 /* words of an operand before its shape */ };
 

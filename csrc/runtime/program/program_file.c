@@ -8,8 +8,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "runtime/program/program_file.h"
-#include "runtime/run/plan_run.h"
+#include "runtime/program/program.h"
 
 enum { MOST_SECTIONS = 64 };
 
