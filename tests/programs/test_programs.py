@@ -195,7 +195,7 @@ def test_many_threads(tmp_path: Path) -> None:
             elif program("predict", X)[0].tobytes() != expected:
                 failures.append(i)
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(4)]
+    threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -211,7 +211,7 @@ def test_no_memory_for_scratch(call, count, nth):
         finally:
             native.lib.hyb_fail_allocation(0)
 
-    thread = threading.Thread(target=run)
+    thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join()
     assert nth > 1 or outcome
