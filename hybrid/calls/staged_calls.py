@@ -29,6 +29,8 @@ from hybrid.trace.capture.captured_graph import Capture
 from hybrid.trace.capture.recapture import Paths, uncollected
 from hybrid.trace.guards.constants import lasting_call
 
+_OTHERWISE = "sizes that depend on values meet other conditions"
+
 
 class StagedCalls:
     """The half of a hybridized function that runs plans in stages."""
@@ -127,25 +129,23 @@ class StagedCalls:
 
     def _captured_again(self, planned: Planned, request: PlanRequest) -> Planned:
         """A plan in stages for sizes for which those that there are do not hold."""
+        call, leaves = request.call, request.call.leaves
+        trace = functools.partial(self._trace, call.args, call.kwargs, leaves)
+        opened = None
         with uncollected(), phase(f"capture {self._name()}"):
-            return self._captured_at(planned, request.call)
-
-    def _captured_at(self, planned: Planned, call: Call) -> Planned:
-        leaves = call.leaves
-        why = "sizes that depend on values meet other conditions"
-        if planned.opened is not None:
-            family = families_of(self._table.open_families, planned.key, leaves)[0]
-            trace = functools.partial(self._trace, call.args, call.kwargs, leaves)
-            found = family.opening(leaves, trace, self.options["optimize"] == "fast")
-            if found is not None:
-                found[0].why = why
-                return self._table.keep(found[0].at(found[1], leaves, planned.key), leaves)
-        inputs = NumberInputs(planned.numbers, planned.places)
-        made = self._trace(call.args, call.kwargs, leaves, inputs)
-        found = self._staged_of(made, leaves, planned.key, inputs)
-        found.why = why
-        self._table.family(call).plans.append(found)
-        return self._table.keep(found, leaves)
+            if planned.opened is not None:
+                family = families_of(self._table.open_families, planned.key, leaves)[0]
+                opened = family.opening(leaves, trace, self.options["optimize"] == "fast")
+            if opened is not None:
+                made, values = opened
+                made.why = _OTHERWISE
+                found = made.at(values, leaves, planned.key)
+            else:
+                inputs = NumberInputs(planned.numbers, planned.places)
+                found = self._staged_of(trace(inputs), leaves, planned.key, inputs)
+                found.why = _OTHERWISE
+                self._table.family(call).plans.append(found)
+            return self._table.keep(found, leaves)
 
     def _staged_of(
         self, capture: Capture, leaves: Sequence[Any], key: Hashable, inputs: NumberInputs

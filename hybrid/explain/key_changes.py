@@ -116,8 +116,7 @@ def _leaf(name: str, leaf: Any, keys: Sequence[Any], texts: Sequence[str]) -> It
         for axis in range(types[-1].rank):
             sizes = _distinct([str(type_.shape[axis]) for type_ in types])
             if len(sizes) > 1:
-                fix = f"pad {name} to a few sizes, and leave out dynamic=False if it is there"
-                yield KeyChange(f"shape[{axis}] of {name}", sizes, fix)
+                yield KeyChange(f"shape[{axis}] of {name}", sizes, _fewer_sizes(name))
     dtypes = _distinct([str(type_.dtype) for type_ in types])
     if len(dtypes) > 1:
         yield KeyChange(f"dtype of {name}", dtypes, f"call with {name} of one dtype")
@@ -156,9 +155,13 @@ def _outside(records: Sequence[KeyRecord]) -> Iterator[KeyChange]:
             yield KeyChange(what, (), f"let {place} be the same object")
 
 
+def _fewer_sizes(name: str) -> str:
+    return f"pad {name} to a few sizes, and leave out dynamic=False if it is there"
+
+
 def _held(name: str, value: Any) -> str:
     if isinstance(value, Tensor):
-        return f"pad {name} to a few sizes, and leave out dynamic=False if it is there"
+        return _fewer_sizes(name)
     if is_number(value) and not isinstance(value, bool):
         return f"keep {name} in a tensor, whose value is no part of the key"
     return f"let {name} have few values, or hybridize what does not depend on it"

@@ -18,7 +18,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.ir.record import recording
 from hybrid.nn.layers.normalization import BatchNorm
-from hybrid.nn.modules.module import Module
+from hybrid.nn.modules.module import Mode, Module
 from hybrid.ops.support.operand_checks import require_number
 from hybrid.optim.lr_scheduler.base import LRScheduler, Numbers, per_group
 from hybrid.optim.optimizer import Optimizer
@@ -161,21 +161,17 @@ def update_bn(loader: Iterable[Any], model: Module, device: str | None = None) -
     if not isinstance(model, Module):
         raise ArgumentTypeError(f"a {type(model).__name__} is not a Module")
     _require_cpu(device)
-    modes = [(module, module.training) for module in model.modules()]
-    momenta = [(module, module.momentum) for module, _ in modes if isinstance(module, BatchNorm)]
+    momenta = [(m, m.momentum) for m in model.modules() if isinstance(m, BatchNorm)]
     if not momenta:
         return
     for module, _ in momenta:
         module.reset_running_stats()
         module.momentum = None  # which means the mean of all
     try:
-        model.train()
-        with recording(False):
+        with Mode(model, True), recording(False):
             for batch in loader:
                 model(batch[0] if isinstance(batch, (list, tuple)) else batch)
     finally:
-        for module, mode in modes:
-            module.training = mode
         for module, momentum in momenta:
             module.momentum = momentum
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any
 
 from hybrid.calls.hybridized import Hybridized
@@ -16,7 +16,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import Location, ProgramError
 from hybrid.explain.argument_names import leaf_names
 from hybrid.explain.inputs import paths_of, slot_name
-from hybrid.nn import Module
+from hybrid.nn.modules.module import Mode, Module
 from hybrid.passes.scalar.dce import dce
 from hybrid.plan import Plan
 from hybrid.programs.file_writer import save
@@ -76,7 +76,8 @@ def program_of(
             function, *given = entry if isinstance(entry, tuple) else (entry,)
             if not isinstance(name, str) or not name.isprintable() or not name:
                 raise ProgramError(f"{name!r} is no name of a function", fix="give a text")
-            stack.enter_context(evaluating(function))
+            if isinstance(function, Module):
+                stack.enter_context(Mode(function, False))
             options = {"mode": mode, "optimize": optimize, "dynamic": False}
             found.append(Exported(name, function, given, cells, options))
         for one in found:
@@ -89,21 +90,6 @@ def _name_of(function: Any) -> str:
     if isinstance(function, Module):
         return "predict"
     return getattr(function, "__name__", type(function).__name__)
-
-
-@contextmanager
-def evaluating(function: Any) -> Iterator[None]:
-    """A Module evaluates inside of the block, and trains behind it as before."""
-    if not isinstance(function, Module):
-        yield
-        return
-    modes = [(part, part.training) for _, part in function.named_modules()]
-    function.eval()
-    try:
-        yield
-    finally:
-        for part, training in modes:
-            part.training = training
 
 
 class Exported:
@@ -126,6 +112,7 @@ class Exported:
         self.call, self.capture = hybridized.captured(tuple(args), {})
         named = function.forward if isinstance(function, Module) else self.call.function
         self.names = leaf_names(named, args, {})
+        self.paths = paths_of(self.capture, function, self.call.leaves, self.names)
 
     def look(self) -> None:
         """Let the cells know names of what the function reads."""
@@ -218,11 +205,10 @@ class Exported:
         raise AssertionError
 
     def _path(self, source: Source) -> str:
-        paths = paths_of(self.capture, self.function, self.call.leaves, self.names)
         if source.tensor is not None:
-            return paths.get(id(source.tensor), "state")
+            return self.paths.get(id(source.tensor), "state")
         assert source.address is not None
-        return slot_name(source.address, paths)
+        return slot_name(source.address, self.paths)
 
     def _writes(self) -> dict[int, External]:
         """Of the results of the graph that are written: to which cells."""
@@ -239,11 +225,7 @@ class Exported:
             found[output] = External(Bound.WRITE, index)
         for write in self.capture.place_writes:
             number = self.cells.known_at(write.address)
-            text = slot_name(
-                write.address,
-                paths_of(self.capture, self.function, self.call.leaves, self.names),
-                write.key,
-            )
+            text = slot_name(write.address, self.paths, write.key)
             leaves = write.recipe.leaves
             if number is None:
                 self.notes.append((f"{self.name} does not keep", text))

@@ -9,7 +9,6 @@ from hybrid.data import DataLoader, Dataset, IterableDataset, sampler
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
-from hybrid.nn.modules.module import Module
 from hybrid.train.callback import Callback
 
 T = TypeVar("T")
@@ -94,23 +93,6 @@ def require_per(per: Any) -> str:
 def as_input(x: Any) -> Any:
     """Arrays and numbers as tensors."""
     return x if isinstance(x, (Tensor, tuple, list, dict)) else asarray(x)
-
-
-class Mode:
-    """The network in training or evaluation mode, and afterwards as it was."""
-
-    def __init__(self, network: Module, training: bool) -> None:
-        self.network, self.training = network, training
-        self.changed: list[Module] = []
-
-    def __enter__(self) -> None:
-        self.changed = [m for m in self.network.modules() if m.training is not self.training]
-        if self.changed:
-            self.network.train(self.training)
-
-    def __exit__(self, *_: object) -> None:
-        for module in self.changed:
-            module.training = not self.training
 
 
 class Loading:

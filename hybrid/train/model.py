@@ -13,12 +13,11 @@ from hybrid.core.tree import tree_map
 from hybrid.data import DataLoader
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, CallbackError, CheckpointError
-from hybrid.nn.modules.module import Module
+from hybrid.nn.modules.module import Mode, Module
 from hybrid.optim.optimizer import Optimizer
 from hybrid.random import default_generator
 from hybrid.train.arguments import (
     Loading,
-    Mode,
     as_input,
     callbacks_of,
     copied,

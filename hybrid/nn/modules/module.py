@@ -525,3 +525,20 @@ class Module:
 
 def _holds_tensor(value: Any) -> bool:
     return any(isinstance(leaf, Tensor) for leaf in flatten(value)[0])
+
+
+class Mode:
+    """A module in training or evaluation mode, and behind the block as it was before."""
+
+    def __init__(self, network: Module, training: bool) -> None:
+        self.network, self.training = network, training
+        self.changed: list[Module] = []
+
+    def __enter__(self) -> None:
+        self.changed = [m for m in self.network.modules() if m.training is not self.training]
+        if self.changed:
+            self.network.train(self.training)
+
+    def __exit__(self, *_: object) -> None:
+        for module in self.changed:
+            module.training = not self.training
