@@ -656,10 +656,10 @@ def hybridize(function: Any = None, /, **options: Any) -> Any:
     again only when they have been written.
 
     Over any calls it takes at most 1.05 of the time of eager code and 50 ms more, or what its first
-    captures take (of the first call, and of the one that opens sizes): calls whose captures would
-    take more run eagerly, with the same bits, until what plans save pays for them.  Where that goes
-    on, because each call has another key, one warning says what changes and what to write instead;
-    ``ledger`` of the result prints the account.
+    captures take (of the first call, and of the one that opens sizes) and 25 ms for more sizes of
+    one of them: calls whose captures would take more run eagerly, with the same bits, until what
+    plans save pays for them.  Where that goes on, because each call has another key, one warning
+    says what changes and what to write instead; ``ledger`` of the result prints the account.
     """
     if function is None:
         return functools.partial(hybridize, **options)

@@ -82,6 +82,8 @@ def program_of(
             found.append(Exported(name, function, given, cells, options))
         for one in found:
             one.look()
+        for one in found:  # all read, before it is asked who writes what others read
+            one.bind()
         records = [one.record() for one in found]
     return ProgramRecord(records, cells.records, [note for one in found for note in one.notes])
 
@@ -120,13 +122,17 @@ class Exported:
         reads = Reads(getattr(function, "function", function), self.call.leaves)
         self.cells.look(reads, [function, *self.call.args])
 
-    def record(self) -> FunctionRecord:
-        """The record; raises ProgramError."""
-        capture = self.capture
+    def bind(self) -> None:
+        """Find what the inputs of the graph are; raises ProgramError."""
         self._refuse_kinds()
         inputs = [i for i, leaf in enumerate(self.call.leaves) if isinstance(leaf, Tensor)]
-        number_of = {leaf: at for at, leaf in enumerate(inputs)}
-        self.sources = [self._source(source, number_of) for source in capture.sources]
+        self.number_of = {leaf: at for at, leaf in enumerate(inputs)}
+        self.sources = [self._source(source, self.number_of) for source in self.capture.sources]
+
+    def record(self) -> FunctionRecord:
+        """The record; raises ProgramError."""
+        capture, number_of = self.capture, self.number_of
+        inputs = list(number_of)
         writes = self._writes()
         outputs, tree = self._outputs(capture.result, number_of)
         needed = sorted({*writes, *[o.index for o in outputs if o.origin is Origin.EXTERNAL]})
@@ -220,9 +226,7 @@ class Exported:
                     f"it writes to its argument {self.names[self.capture.sources[source].index]}",
                     fix="return the new value",
                 )
-            if output in found:
-                self._refuse("it writes one value to two tensors", fix="copy one of them")
-            found[output] = External(Bound.WRITE, index)
+            self._write(found, output, index)
         for write in self.capture.place_writes:
             number = self.cells.known_at(write.address)
             text = slot_name(write.address, self.paths, write.key)
@@ -232,8 +236,15 @@ class Exported:
             elif len(leaves) != 1 or leaves[0][0] != "output" or write.recipe.structure != LEAF:
                 self._refuse(f"what it writes to {text} is no tensor that a run computes")
             else:
-                found[leaves[0][1]] = External(Bound.WRITE, number)
+                self._write(found, leaves[0][1], number)
         return found
+
+    def _write(self, found: dict[int, External], output: int, cell: int) -> None:
+        if output in found:
+            self._refuse(
+                "it writes one value to two places", fix="write a copy to one of them: x.clone()"
+            )
+        found[output] = External(Bound.WRITE, cell)
 
     def _bound(
         self,

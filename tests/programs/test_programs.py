@@ -148,6 +148,25 @@ def test_results_of_every_kind(tmp_path: Path) -> None:
         assert [a.tobytes() for a in found] == [t.numpy().tobytes() for t in wanted]
 
 
+def test_one_function_writes_what_another_reads(tmp_path: Path) -> None:
+    state = Counter()
+
+    def keep(x):
+        state.total = x * 3
+
+    def ask(x):
+        return state.total + x
+
+    x = np.ones(3, np.float32)
+    functions = {"keep": (keep, hy.asarray(x)), "ask": (ask, hy.asarray(x))}
+    hy.export(functions, tmp_path / "m")
+    program, loaded = CProgram(tmp_path / "m"), hy.load_exported(tmp_path / "m")
+    assert program("ask", x)[0].tolist() == [1, 1, 1]
+    program("keep", x)
+    loaded["keep"](hy.asarray(x))
+    assert program("ask", x)[0].tolist() == loaded["ask"](hy.asarray(x)).tolist() == [4, 4, 4]
+
+
 def test_linear_algebra(tmp_path: Path) -> None:
     def solved(x):
         a = x @ x.mT + hy.eye(8)
@@ -253,9 +272,19 @@ def shows(x):
     return f"{hy.sum(x)}"
 
 
+BOTH = [Counter(), Counter()]
+
+
+def doubles(x):
+    y = BOTH[0].total + BOTH[1].total + x[:3]
+    BOTH[0].total = BOTH[1].total = y
+    return y
+
+
 @pytest.mark.parametrize(
     ("function", "text"),
     [
+        (doubles, "doubles cannot be exported: it writes one value to two places"),
         (prints, "prints cannot be exported: it calls Python while it runs"),
         (writes, "writes cannot be exported: it writes to its argument x"),
         (shows, "shows cannot be exported: it returns a text that a run makes"),
