@@ -311,6 +311,30 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
         export(hy.exp, tmp_path / "gone" / "m", hy.ones(3))
 
 
+def test_sizes_whose_sums_would_wrap(tmp_path: Path) -> None:
+    hy.export(hy.exp, tmp_path / "m", hy.ones((7, 11)))
+    content = bytearray((tmp_path / "m").read_bytes())
+    table = np.frombuffer(content, "<u8", 4 * 17, 64).reshape(-1, 4)
+    at = next(int(offset) for kind, offset, *_ in table if kind & 0xFFFFFFFF == 4)
+    for size in (-1, 2**45, 2**62):
+        content[at : at + 8] = size.to_bytes(8, "little", signed=True)
+        with pytest.raises(ProgramFailure, match=f"type 0: size {size} of axis 0"):
+            CProgram.of(bytes(content), 2)
+
+
+def test_a_file_that_changes_while_it_is_mapped(tmp_path: Path) -> None:
+    """What was checked has been copied."""
+    model, path = Digits(), tmp_path / "m"
+    hy.export(model, path, hy.asarray(X))
+    program = CProgram(path)
+    [expected] = program("predict", X)
+    with open(path, "r+b") as file:  # all but what cells hold
+        file.write(b"\xff" * 512)
+    assert program("predict", X)[0].tobytes() == expected.tobytes()
+    program.save(tmp_path / "n")
+    assert CProgram(tmp_path / "n", 1)("predict", X)[0].tobytes() == expected.tobytes()
+
+
 def test_every_byte_that_is_cut_off(tmp_path: Path) -> None:
     model = Digits()
     step = trained(model, optim.Adam(model.parameters()))

@@ -132,8 +132,13 @@ typedef struct {
     hyb_text key, value;
 } hyb_note_row;
 
-/* A file that has been checked: its sections are within it, its tables consist of whole rows. */
+enum { HYB_MOST_SECTIONS = 64 };
+
+/* A file that has been checked: its sections are within it, its tables consist of whole rows.  What was
+ * checked has been copied: the file may change. */
 typedef struct {
+    hyb_file_header header;
+    hyb_section_row rows[HYB_MOST_SECTIONS];
     const char *bytes; /* of the file */
     size_t nbytes;
     bool mapped;
@@ -145,6 +150,7 @@ typedef struct {
 hyb_status hyb_file_open(hyb_file *file, const char *path, int32_t flags);
 hyb_status hyb_file_take(hyb_file *file, const void *bytes, size_t n, int32_t flags);
 void hyb_file_close(hyb_file *file);
+uint64_t hyb_file_hash(const hyb_file *file); /* what the header's has to be */
 bool hyb_rows_hold(int64_t first, int64_t count, int64_t all);
 const char *hyb_file_text(const hyb_file *file, hyb_text text, size_t *n); /* ends with a 0; NULL: not within */
 

@@ -4,6 +4,7 @@
 #include "runtime/program/program.h"
 
 enum { MOST_ROWS = 1 << 16, NAME = 96 };
+static const int64_t MOST_BYTES = INT64_C(1) << 46; /* of a value: sums of MOST_ROWS of them do not wrap */
 
 const hyb_binding_row *hyb_bindings(const hyb_code *code, int32_t first)
 {
@@ -68,7 +69,7 @@ static hyb_status read_types(hyb_code *code)
             const int64_t size = dims[rows[i].first_dim + d];
             layout->shape[d] = size;
             layout->strides[d] = nbytes * items;
-            if (size < 0 || (size > 0 && items > INT64_MAX / 64 / nbytes / size))
+            if (size < 0 || (size > 0 && items > MOST_BYTES / nbytes / size))
                 return hyb_fail(HYB_BAD_FILE, "type %d: size %lld of axis %d", i, (long long)size, d);
             items *= size > 0 ? size : 1;
         }

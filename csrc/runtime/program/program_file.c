@@ -10,8 +10,6 @@
 
 #include "runtime/program/program.h"
 
-enum { MOST_SECTIONS = 64 };
-
 static const struct { const char *name; size_t row, align; } KINDS[HYB_SECTION_KINDS] = {
     [HYB_SECTION_STRINGS] = {"strings", 1, 1},
     [HYB_SECTION_KERNELS] = {"kernels", sizeof(hyb_kernel_row), 4},
@@ -50,8 +48,9 @@ const char *hyb_file_text(const hyb_file *file, hyb_text text, size_t *n)
 static bool is_bulk(uint32_t kind) { return kind == HYB_SECTION_CONSTANTS || kind == HYB_SECTION_DATA; }
 
 /* The header alone: what can be said before anything is believed. */
-static hyb_status check_header(const hyb_file *file, hyb_file_header *header)
+static hyb_status check_header(hyb_file *file)
 {
+    hyb_file_header *header = &file->header;
     if (file->nbytes < sizeof *header)
         return hyb_fail(HYB_BAD_FILE, "%zu bytes are no program: its header has %zu", file->nbytes,
                         sizeof *header);
@@ -64,9 +63,9 @@ static hyb_status check_header(const hyb_file *file, hyb_file_header *header)
     if (header->nbytes != file->nbytes)
         return hyb_fail(HYB_BAD_FILE, "it has %zu bytes, and says %llu: it is cut off, or added to",
                         file->nbytes, (unsigned long long)header->nbytes);
-    if (header->n_sections > MOST_SECTIONS)
+    if (header->n_sections > HYB_MOST_SECTIONS)
         return hyb_fail(HYB_BAD_FILE, "%u sections are more than the %d there may be",
-                        header->n_sections, MOST_SECTIONS);
+                        header->n_sections, HYB_MOST_SECTIONS);
     if (header->flags)
         return hyb_fail(HYB_BAD_FILE, "it has flags 0x%x, which this library does not know", header->flags);
     if (file->nbytes - sizeof *header < header->n_sections * sizeof(hyb_section_row))
@@ -95,9 +94,10 @@ static hyb_status check_section(const hyb_file *file, const hyb_section_row *row
 }
 
 /* Copies the tables and finds all sections. */
-static hyb_status read_sections(hyb_file *file, const hyb_file_header *header,
-                                const hyb_section_row *rows, int32_t flags)
+static hyb_status read_sections(hyb_file *file, int32_t flags)
 {
+    const hyb_file_header *header = &file->header;
+    const hyb_section_row *rows = file->rows;
     size_t room = 64;
     for (uint32_t i = 0; i < header->n_sections; i++) {
         TRY(check_section(file, &rows[i]));
@@ -137,21 +137,23 @@ static hyb_status read_sections(hyb_file *file, const hyb_file_header *header,
 
 static hyb_status read_file(hyb_file *file, int32_t flags)
 {
-    hyb_file_header header;
-    TRY(check_header(file, &header));
-    hyb_section_row rows[MOST_SECTIONS];
-    const size_t table = header.n_sections * sizeof *rows;
-    memcpy(rows, file->bytes + sizeof header, table);
-    if (!(flags & HYB_PROGRAM_NO_CHECKSUM)) {
-        char bytes[sizeof header + sizeof rows];
-        const uint64_t hash = header.hash;
-        header.hash = 0;
-        memcpy(bytes, &header, sizeof header);
-        memcpy(bytes + sizeof header, rows, table);
-        if (hyb_hash(bytes, sizeof header + table) != hash)
-            return hyb_fail(HYB_BAD_FILE, "its table of sections is damaged: its hash is another one");
-    }
-    return read_sections(file, &header, rows, flags);
+    TRY(check_header(file));
+    const size_t table = file->header.n_sections * sizeof *file->rows;
+    memcpy(file->rows, file->bytes + sizeof file->header, table);
+    if (!(flags & HYB_PROGRAM_NO_CHECKSUM) && hyb_file_hash(file) != file->header.hash)
+        return hyb_fail(HYB_BAD_FILE, "its table of sections is damaged: its hash is another one");
+    return read_sections(file, flags);
+}
+
+uint64_t hyb_file_hash(const hyb_file *file)
+{
+    char bytes[sizeof file->header + sizeof file->rows];
+    hyb_file_header header = file->header;
+    header.hash = 0;
+    const size_t table = header.n_sections * sizeof *file->rows;
+    memcpy(bytes, &header, sizeof header);
+    memcpy(bytes + sizeof header, file->rows, table);
+    return hyb_hash(bytes, sizeof header + table);
 }
 
 hyb_status hyb_file_take(hyb_file *file, const void *bytes, size_t n, int32_t flags)

@@ -7,7 +7,7 @@
 
 #include "runtime/program/program.h"
 
-enum { MOST_SECTIONS = 64, PATH = 4096 };
+enum { PATH = 4096 };
 
 /* A stretch of a file on its way out, which is hashed. */
 typedef struct {
@@ -60,26 +60,18 @@ static char *data_of(const hyb_program *program)
 /* The sections are where they were: only what cells hold is another. */
 static hyb_status write_all(const hyb_program *program, const char *data, sink *to)
 {
-    const hyb_file *file = &program->code->file;
-    hyb_file_header header;
-    hyb_section_row rows[MOST_SECTIONS];
-    memcpy(&header, file->bytes, sizeof header);
-    header.n_sections = header.n_sections <= MOST_SECTIONS ? header.n_sections : MOST_SECTIONS;
-    memcpy(rows, file->bytes + sizeof header, header.n_sections * sizeof *rows);
-    char head[sizeof header + sizeof rows];
-    const size_t table = header.n_sections * sizeof *rows;
-    for (uint32_t i = 0; i < header.n_sections; i++)
+    hyb_file file = program->code->file;
+    const hyb_file_header *header = &file.header;
+    const hyb_section_row *rows = file.rows;
+    for (uint32_t i = 0; i < header->n_sections; i++)
         if (rows[i].kind == HYB_SECTION_DATA)
-            rows[i].hash = hyb_hash(data, (size_t)file->section[HYB_SECTION_DATA].nbytes);
-    header.hash = 0;
-    memcpy(head, &header, sizeof header);
-    memcpy(head + sizeof header, rows, table);
-    header.hash = hyb_hash(head, sizeof header + table);
-    memcpy(head, &header, sizeof header);
-    TRY(put(to, head, sizeof header + table));
+            file.rows[i].hash = hyb_hash(data, (size_t)file.section[HYB_SECTION_DATA].nbytes);
+    file.header.hash = hyb_file_hash(&file);
+    TRY(put(to, header, sizeof *header));
+    TRY(put(to, rows, header->n_sections * sizeof *rows));
     for (;;) { /* in the order of their offsets */
         const hyb_section_row *next = NULL;
-        for (uint32_t i = 0; i < header.n_sections; i++)
+        for (uint32_t i = 0; i < header->n_sections; i++)
             if (rows[i].offset >= to->written && rows[i].nbytes > 0 && (!next || rows[i].offset < next->offset))
                 next = &rows[i];
         if (!next)
@@ -87,10 +79,10 @@ static hyb_status write_all(const hyb_program *program, const char *data, sink *
         TRY(pad(to, next->offset));
         const bool known = next->kind > 0 && next->kind < HYB_SECTION_KINDS;
         const char *bytes = next->kind == HYB_SECTION_DATA ? data
-            : known ? file->section[next->kind].bytes : file->bytes + next->offset;
+            : known ? file.section[next->kind].bytes : file.bytes + next->offset;
         TRY(put(to, bytes, next->nbytes));
     }
-    return pad(to, header.nbytes);
+    return pad(to, header->nbytes);
 }
 
 hyb_status hyb_program_save(hyb_program *program, const char *path)
