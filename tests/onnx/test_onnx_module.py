@@ -270,16 +270,16 @@ def test_sequences_inside_a_graph_are_lists() -> None:
         module.hybridize()
 
 
-def test_importing_hybrid_does_not_import_onnx() -> None:
+def test_importing_hybrid_does_not_import_onnx(tmp_path: Path) -> None:
     script = (
         "import sys, hybrid; assert 'onnx' not in hybrid.__all__; "
         "assert 'onnx' not in sys.modules and 'hybrid.onnx' not in sys.modules; "
         "assert 'onnx' in dir(hybrid)"
     )
-    subprocess.run([sys.executable, "-c", script], check=True)
+    subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path)
 
 
-def test_without_the_package_onnx_importing_says_so() -> None:
+def test_without_the_package_onnx_importing_says_so(tmp_path: Path) -> None:
     script = (
         "import sys, importlib.util as u\n"
         "find = u.find_spec\n"
@@ -288,7 +288,8 @@ def test_without_the_package_onnx_importing_says_so() -> None:
         "try:\n    hybrid.onnx\n"
         "except ImportError as error:\n    print(error)\n"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    command = [sys.executable, "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert done.stdout == (
         "hybrid.onnx needs the package onnx, which is not installed\n"
         'Fix: pip install "hybrid[onnx]".\n'
