@@ -7,15 +7,17 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from hybrid.calls.executable import Planned
 from hybrid.calls.families import Family
-from hybrid.calls.ledger import BINDING, BUCKET, CAPTURE, OPENING, Ledger, LedgerInfo, Need
+from hybrid.calls.ledger import BINDING, BUCKET, CAPTURE, OPENING, LedgerInfo, Need
+from hybrid.calls.open_captures import OpenCapture
 from hybrid.calls.open_families import AtSizes, OpenFamily
+from hybrid.calls.plan_table import PlanTable
 from hybrid.calls.recapture_reasons import (
     Call,
     known_by,
@@ -27,7 +29,9 @@ from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import STATE
 from hybrid.errors import CaptureError, EagerOnlyError, warn_author
 from hybrid.ir.interpreter import ACTIVE, current
+from hybrid.ir.record import is_recording
 from hybrid.trace.capture.side_effects import refuse_lost
+from hybrid.trace.places.signature import plain
 
 _thread = threading.local()  # .timed: whether this thread is in a run that is to be timed
 
@@ -58,6 +62,13 @@ def holds_array(values: Iterable[Any]) -> bool:
     return False
 
 
+def plain_types(args: Sequence[Any], kwargs: dict[str, Any]) -> Hashable:
+    """What stands for the types of arguments that are all plain tensors; None if they are not."""
+    if kwargs or ACTIVE or not plain(args):
+        return None
+    return (is_recording(), *[t.type for t in args])
+
+
 def takes_as_is(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     """Whether eager code means the same by these arguments as a plan, just as they are."""
     return not (ACTIVE or holds_array(args) or (kwargs and holds_array(kwargs.values())))
@@ -75,6 +86,37 @@ def takes_eagerly(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     )
 
 
+def need_at(key: Hashable, made: OpenCapture, values: tuple[int, ...]) -> Need:
+    """What a call of ``key`` needs that an open capture serves at sizes of ``values``."""
+    group = id(made)
+    if made.moves:
+        key = hash((key, values))
+    if made.has_bucket(values):
+        return Need(BINDING, key, None, group, values)
+    return Need(BUCKET, key, group, group, values)
+
+
+class Unpaid:
+    """Calls of some types that the open capture ``made`` serves, and that wait for their plans.
+
+    It tells what they need without a look at all that there is.
+    """
+
+    __slots__ = ("key", "made")
+
+    def __init__(self, key: Hashable, made: OpenCapture) -> None:
+        self.key, self.made = key, made
+
+    def need(self, args: Sequence[Any]) -> Need | None:
+        """What a call of these types needs; None if that is to be looked up."""
+        made = self.made
+        with STATE:
+            if made.bound(args) is not None:
+                return None
+            values = made.values(args)
+        return None if values is None else need_at(self.key, made, values)
+
+
 class PlanRequest:
     """A call for which there is no plan, its families, and the open capture that serves it."""
 
@@ -84,15 +126,16 @@ class PlanRequest:
         self.call, self.family, self.sizes, self.served = call, family, sizes, served
 
     @functools.cached_property
+    def key(self) -> Hashable:
+        """What the call has in common with those that the same plan would serve."""
+        return known_by(self.call, self.family)
+
+    @functools.cached_property
     def need(self) -> Need:
         """What the ledger knows it by."""
-        key, sizes = known_by(self.call, self.family), self.sizes
+        key, sizes = self.key, self.sizes
         if self.served is not None:
-            made, values = self.served
-            group = id(made)
-            if made.has_bucket(values):
-                return Need(BINDING, key, None, group, values)
-            return Need(BUCKET, key, group, group, values)
+            return need_at(key, *self.served)
         with STATE:  # no stand-in is in the place of what may have other sizes
             opens = sizes is not None and sizes.opens(self.call.leaves)
         return Need(OPENING, key, id(sizes)) if opens else Need(CAPTURE, key)
@@ -107,7 +150,7 @@ class UnpaidPlan(Exception):
 
 
 class EagerRuns:
-    """The runs of ``function`` that its ledger asks for, if it has one.
+    """The runs of ``function`` that the ledger of its ``table`` asks for, if there is one.
 
     ``strict`` is whether what cannot be captured raises, ``may_rest`` whether all that is asked of
     arguments is asked by eager code, too.
@@ -117,13 +160,13 @@ class EagerRuns:
         self,
         function: Callable[..., Any],
         name: str,
-        ledger: Ledger | None,
+        table: PlanTable,
         *,
         strict: bool,
         may_rest: bool,
     ) -> None:
-        self.may_rest = may_rest
-        self.function, self.name, self.ledger, self.strict = function, name, ledger, strict
+        self.may_rest, self.strict = may_rest, strict
+        self.function, self.name, self.table, self.ledger = function, name, table, table.ledger
         self.resting = 0  # calls that are to run eagerly, without a look for their plan
         self.times_rests = False  # and whether they are timed
         # Whether a plan reads or writes what holds stand-ins while others are captured.
@@ -286,17 +329,33 @@ class EagerRuns:
         self.shares |= planned.shares
         return planned
 
-    def unpaid(self, request: PlanRequest, plans: Callable[[], list[Planned]], begin: float) -> Any:
+    def unpaid(self, request: PlanRequest, begin: float) -> Any:
         """The eager run of a call that has got no plan; the look for one began at ``begin``."""
         ledger, call, family = self.ledger, request.call, request.family
         assert ledger is not None
         if in_timed_run():
             return self._as_in_a_plan(call)
         if ledger.wait(lambda: record_of(call, family)):
-            self._warn(why_unpaid(call, family, plans(), ledger.records))
+            self._warn(why_unpaid(call, family, self.table.all(), ledger.records))
         start = ledger.clock()
         result = self._as_in_a_plan(call)
         self._ran(request.need, begin, start)
+        types = plain_types(call.args, call.kwargs)
+        if types is not None and request.served is not None:
+            self.table.wait(types, Unpaid(request.key, request.served[0]))
+        return result
+
+    def unpaid_again(self, args: Sequence[Any], kwargs: dict[str, Any], begin: float) -> Any:
+        """The eager run of a call like one that has got no plan; LOOK if it may get one now."""
+        types = plain_types(args, kwargs)
+        known = None if types is None else self.table.unpaid.get(types)
+        need = None if known is None else known.need(args)
+        ledger = self.ledger
+        if need is None or ledger is None or in_timed_run() or not ledger.refuses(need):
+            return LOOK
+        start = ledger.clock()
+        result = self.as_is(args, kwargs)
+        self._ran(need, begin, start)
         return result
 
     def unplanned(self, args: Sequence[Any], kwargs: dict[str, Any], begin: float) -> Any:

@@ -111,7 +111,7 @@ class Hybridized(StagedCalls):
         strict = options["fallback"] != "eager"
         self._table.ledger = ledger
         self._runs = EagerRuns(
-            self.function, self._name(), ledger, strict=strict, may_rest=not options["dynamic"]
+            self.function, self._name(), self._table, strict=strict, may_rest=not options["dynamic"]
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -164,6 +164,10 @@ class Hybridized(StagedCalls):
         ``planned`` is the one that serves it, where that is known.
         """
         begin = self._runs.now()
+        if self._table.unpaid and planned is None:
+            result = self._runs.unpaid_again(args, kwargs, begin)
+            if result is not LOOK:
+                return result
         leaves, key = (args, planned.key) if planned else self._leaves(args, kwargs)
         if self._eager and family_key(key, leaves) in self._eager:
             return self._runs.unplanned(args, kwargs, begin)
@@ -179,7 +183,7 @@ class Hybridized(StagedCalls):
             self._take_lengths(error)
             return self(*args, **kwargs)
         except UnpaidPlan as unpaid:
-            return self._runs.unpaid(unpaid.request, self._table.all, unpaid.begin)
+            return self._runs.unpaid(unpaid.request, unpaid.begin)
         except UncapturedCallError:
             return self.function(*args, **kwargs)
         except EagerOnlyError as error:
@@ -192,7 +196,7 @@ class Hybridized(StagedCalls):
                 raise
             self._warn(error)
         else:
-            return self._runs.unpaid(request, self._table.all, begin)
+            return self._runs.unpaid(request, begin)
         return self.function(*args, **kwargs)
 
     @as_before

@@ -224,6 +224,7 @@ class Ledger:
         self._past_calls = 0  # by plans that are gone
         self._ratios: deque[float] = deque(maxlen=_RATIOS)  # of eager time to that by a plan
         self._eager: deque[float] = deque(maxlen=_LATE)  # what calls have taken of late
+        self._first: deque[float] = deque(maxlen=_LATE)  # and the first ones of their keys
         self._by_plan: deque[float] = deque(maxlen=_LATE)
         self._rest = 1  # the length of the last one, where plans are slower than eager code
 
@@ -295,7 +296,7 @@ class Ledger:
         self.eager += seconds
         self.hybridized += seconds
         self.look_more(look)
-        self._eager.append(seconds)
+        (self._eager if need is None or need.key in self.waiting else self._first).append(seconds)
         if need is not None:
             key, shared = need.key, need.shared or need.key
             if len(self.waiting) >= _KEYS and key not in self.waiting:
@@ -545,8 +546,8 @@ class Ledger:
 
     @property
     def eager_call(self) -> float | None:
-        """What a typical eager call has taken of late."""
-        return _median(self._eager)
+        """What a typical eager call has taken of late, not the first of its key if others have."""
+        return _median(self._eager or self._first)
 
     @property
     def plan_call(self) -> float | None:

@@ -14,9 +14,11 @@ from hybrid.eager.thread_state import STATE
 from hybrid.trace.places.signature import is_number
 
 if TYPE_CHECKING:
+    from hybrid.calls.eager_runs import Unpaid
     from hybrid.calls.ledger import Ledger
 
 BOUND_NBYTES = 64 << 20  # of the plans that the open captures of a function are bound to
+_MOST_UNPAID = 1024  # types of calls that wait
 
 next_use = itertools.count(1).__next__  # orders what is made and what is used
 
@@ -33,6 +35,8 @@ class PlanTable:
         # The plan last used for arguments that are all plain tensors, by their types, with
         # recording off and on: what most calls look up.
         self.quick: tuple[dict[Hashable, Planned], ...] = ({}, {})
+        # By the same: calls that an open capture serves, and that run eagerly until it is bound.
+        self.unpaid: dict[Hashable, Unpaid] = {}
         self.dropped: dict[Hashable, None] = {}  # keys of plans that had to go
         self.ledger: Ledger | None = None  # which is told of these
 
@@ -86,6 +90,8 @@ class PlanTable:
         axes = None if planned.opened is None else planned.opened.axes
         planned.description = described(leaves, planned.numbers, axes)
         planned.made = planned.last_used = next_use()
+        if planned.opened is None or len(planned.opened.planned) == 1:  # it may serve these calls
+            self.unpaid.clear()
         if not (planned.numbers or planned.moves):
             self.plans.setdefault(planned.key, []).append(planned)
         if planned.opened is not None:
@@ -93,6 +99,12 @@ class PlanTable:
             if self.bound_nbytes > BOUND_NBYTES:
                 self._forget_sizes()
         return planned
+
+    def wait(self, types: Hashable, calls: Unpaid) -> None:
+        """Remember ``calls`` of plain tensors of such types."""
+        if len(self.unpaid) >= _MOST_UNPAID:
+            self.unpaid.clear()
+        self.unpaid[types] = calls
 
     def use(self, planned: Planned) -> None:
         """Let ``planned``, which is about to run, be looked at first from now on."""
@@ -110,6 +122,7 @@ class PlanTable:
         self.families.clear()
         self.dropped.clear()
         self.clear_open()
+        self.unpaid.clear()
         for quick in self.quick:
             quick.clear()
 
@@ -121,6 +134,7 @@ class PlanTable:
 
     def forget(self, gone: Collection[Planned]) -> None:
         """Find the plans ``gone`` no more."""
+        self.unpaid.clear()
         for planned in gone:
             if self.ledger is not None and planned.account is not None:
                 self.ledger.drop(planned)

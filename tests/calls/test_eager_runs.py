@@ -122,6 +122,79 @@ def test_calls_rest_where_looks_are_in_vain() -> None:
     assert looks * 5e-5 <= 0.1 * CREDIT + 0.011 * 4000 * 1e-4
 
 
+class Sums:
+    """A tensor that has another number of rows each time, in an attribute."""
+
+    def __init__(self, rows: int) -> None:
+        self.rows = hy.ones((rows, 2))
+
+    def added(self, x: Any) -> Any:
+        return hy.sum(self.rows * x)
+
+
+def in_turn(timed: Timed, call: Callable[[int], Any], passes: int) -> list[list[str]]:
+    """What calls of 40 sizes did, in each of ``passes``."""
+    done = []
+    for _ in range(passes):
+        before = len(timed.ran)
+        for n in range(2, 42):
+            call(n)
+        done.append(timed.ran[before:])
+    return done
+
+
+@pytest.mark.filterwarnings("ignore:.*runs eagerly")
+@pytest.mark.parametrize("inside", [False, True], ids=["argument", "attribute"])
+def test_sizes_in_turn_are_all_bound_by_and_by(inside: bool) -> None:
+    costs = {"capture": 0.015, "bucket": 0.01, "binding": 0.002, "plan": 3e-5, "eager": 6e-5}
+    sums = Sums(2)
+    timed = Timed(sums.added if inside else squashed, **costs)
+
+    def call(n: int) -> None:
+        sums.rows = hy.ones((n, 2)) if inside else sums.rows
+        timed.hybridized(hy.ones(2) if inside else hy.ones(n))
+
+    first, *_, last = in_turn(timed, call, 120)
+    assert first.count("eager") > 20  # what bindings may cost is used up
+    assert last == ["plan"] * 40 or last.count("eager") <= 2  # to be timed
+    assert timed.ledger.state == "captures"
+    assert timed.ledger.bindings == 38  # and two captures
+
+
+@pytest.mark.filterwarnings("ignore:.*runs eagerly")
+def test_calls_that_wait_are_not_looked_up_each_time() -> None:
+    timed = Timed(squashed, capture=0.015, binding=0.02, plan=3e-5, eager=6e-5)
+    table, looks = timed.hybridized._table, 0
+    find = table.find
+
+    def counted(*given: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return find(*given)
+
+    table.find = counted
+    in_turn(timed, lambda n: timed.hybridized(hy.ones(n)), 1)
+    assert len(table.unpaid) > 30
+    looks = 0
+    in_turn(timed, lambda n: timed.hybridized(hy.ones(n)), 10)
+    assert looks < 10
+    found = timed.hybridized(hy.ones(5))
+    assert describe(found) == describe(squashed(hy.ones(5)))
+    timed.hybridized.clear()
+    assert not table.unpaid
+
+
+@pytest.mark.filterwarnings("ignore:.*runs eagerly")
+def test_calls_that_wait_are_looked_up_where_guards_hold_no_more() -> None:
+    global RATE
+    RATE = 1
+    timed = Timed(lambda x: x * len(str(RATE)), capture=0.015, binding=0.02, plan=3e-5, eager=6e-5)
+    in_turn(timed, lambda n: timed(hy.ones(n)), 2)
+    assert timed.hybridized._table.unpaid
+    RATE = 10
+    in_turn(timed, lambda n: timed(hy.ones(n)), 2)  # which compares the results
+
+
 def alternating(x: Any, n: Any) -> Any:
     """A gradient that a captured function cannot take itself."""
 
