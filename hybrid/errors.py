@@ -5,6 +5,7 @@ why it is so, and what to write instead.  ``tests/test_errors.py`` pins the
 text of each.
 """
 
+import builtins
 import linecache
 import os
 import sys
@@ -27,6 +28,12 @@ class Location:
 
     def __str__(self) -> str:
         return f"{self.path}:{self.line}"
+
+    @staticmethod
+    def of(text: str) -> "Location | None":
+        """The place that ``str`` gives as ``text``; None if it is none."""
+        path, _, line = text.rpartition(":")
+        return Location(path, int(line)) if path and line.isdecimal() else None
 
 
 class HybridError(Exception):
@@ -294,6 +301,38 @@ class NumberRangeError(HybridError, OverflowError):
             why="Ints that are only known at run time have 64 bits in a hybridized function.",
             fix="use a float, or compute it outside the hybridized function",
         )
+
+
+def locate(error: BaseException, location: Location | None) -> None:
+    """Tell ``error`` where the author wrote what raised it."""
+    if location is None:
+        return
+    if isinstance(error, HybridError):
+        error.at = error.at or location
+        return
+    note = f"{location}\n    {location.line} | {location.text}"
+    notes = getattr(error, "__notes__", [])
+    if note not in notes:
+        error.__notes__ = [*notes, note]  # what add_note() of Python 3.11 does
+
+
+def named_kind(text: str) -> type[Exception]:
+    """The class of exceptions that ``text`` begins with, Python's or ours; else ProgramError."""
+    name = text.partition(":")[0]
+    kind = getattr(builtins, name, globals().get(name))
+    known = isinstance(kind, type) and issubclass(kind, Exception)
+    return kind if known and kind is not NumberRangeError else ProgramError
+
+
+def named_error(text: str) -> Exception:
+    """The exception whose name ``text`` begins with, and which says the rest of it."""
+    kind, said = named_kind(text), text.partition(": ")[2]
+    try:
+        if kind is not ProgramError:
+            return kind(said) if said or issubclass(kind, HybridError) else kind()
+    except TypeError:  # its class takes something else
+        pass
+    return ProgramError(text, why="Its class is known where the program was written alone.")
 
 
 _PACKAGE = FOLDER + os.sep

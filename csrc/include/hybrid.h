@@ -9,7 +9,7 @@
  *
  * Every function that can fail returns hyb_status (or NULL / a negative index)
  * and leaves its text in hyb_last_error() of the calling thread.  Nothing
- * aborts and nothing prints.
+ * aborts, and nothing prints but steps that are told to (hyb_set_print).
  *
  * The part between the cffi marks is parsed by cffi as it stands: plain C, no
  * #if, no inline functions, integer #defines only.
@@ -45,7 +45,9 @@ typedef enum {
     HYB_SINGULAR,     /* a matrix has no inverse */
     HYB_NOT_DEFINITE, /* a matrix is not positive definite */
     HYB_NOT_CONVERGED, /* an iteration found no eigenvalues or singular values */
-    HYB_BAD_FILE      /* a file that is damaged, of another version, or cannot be read or written */
+    HYB_BAD_FILE,     /* a file that is damaged, of another version, or cannot be read or written */
+    HYB_OVERFLOW,     /* an int of the host's has no place in 64 bits */
+    HYB_RAISED        /* the program says so: `raise`, `assert` or what it must not be given */
 } hyb_status;
 
 typedef enum {
@@ -96,7 +98,7 @@ typedef struct {
 
 typedef enum {
     HYB_STEP_KERNEL, HYB_STEP_MAP, HYB_STEP_COND, HYB_STEP_WHILE, HYB_STEP_FOR, HYB_STEP_HOST,
-    HYB_STEP_NEXT, HYB_STEP_PARALLEL
+    HYB_STEP_NEXT, HYB_STEP_PARALLEL, HYB_STEP_PRINT, HYB_STEP_FAIL
 } hyb_step_kind;
 
 /* A step's operands stand in a row: n_in inputs, n_out outputs, n_extra inputs of its post- or pre-ops.
@@ -118,7 +120,12 @@ typedef enum {
  * HYB_STEP_HOST calls the plan's host function with the number `kernel` and its operands.
  * HYB_STEP_NEXT has the next batch of the queue whose number its first input is, an i64, for its
  * outputs; its attribute says how many of the last ones are the inputs after that.  Where that queue has none of their sizes, and where a poll says so, it is a
- * HYB_STEP_HOST.  A loop with such a step in its body is not interrupted elsewhere. */
+ * HYB_STEP_HOST.  A loop with such a step in its body is not interrupted elsewhere.
+ * HYB_STEP_PRINT prints a text, to the stream `kernel`: HYB_TO_OUTPUT or HYB_TO_ERRORS.  HYB_STEP_FAIL ends
+ * the run with HYB_RAISED and a text, whose first word is the name of an exception; its `kernel` is 0.
+ * Their first input is the text: a constant, u8[n], of UTF-8.  "{3:.2f}" in it is the element of the
+ * fourth input after that, as Python's str.format writes it; "{3!t}" as NumPy writes an array of it;
+ * "{{" and "}}" are braces. */
 typedef struct {
     int32_t kind;
     int32_t kernel; /* from hyb_find_kernel; -1 for a map; see above for the others */
@@ -181,6 +188,12 @@ typedef struct {
 /* HYB_STEP_HOST: `data` has the addresses of the step's operands.  What is not HYB_OK ends the run,
  * and is its status. */
 typedef int32_t (*hyb_host_fn)(void *context, int32_t number, void *const *data);
+
+/* Where HYB_STEP_PRINT prints: `text` has a 0 behind its bytes.  What is not HYB_OK ends the run, and is its
+ * status. */
+#define HYB_TO_OUTPUT 1
+#define HYB_TO_ERRORS 2
+typedef int32_t (*hyb_print_fn)(void *context, int32_t stream, const char *text, int64_t nbytes);
 
 /* Called now and then while a loop runs; what is not HYB_OK ends the run, and is its status. */
 typedef int32_t (*hyb_poll_fn)(void);
@@ -264,6 +277,7 @@ void        hyb_plan_set_budget(hyb_plan *plan, int64_t iterations);
 void        hyb_plan_share_arena(hyb_plan *plan);
 int64_t     hyb_plan_nbytes(const hyb_plan *plan); /* of the plan itself, without what runs take */
 void        hyb_set_poll(hyb_poll_fn poll); /* for all plans; NULL: none */
+void        hyb_set_print(hyb_print_fn print, void *context); /* for all plans; NULL: stdout and stderr */
 int64_t     hyb_plan_number(const hyb_plan *plan); /* no other plan has it, nor will */
 
 /* Profiles: one event for each step that runs (for each part of it, if it is cut up beside others), and

@@ -11,6 +11,9 @@
  * out: 0, or -1 where a negative number goes right.  pow of an integer with a negative exponent is
  * 0, but 1 or -1 for a base of 1 or -1.  maximum and minimum propagate NaN.  remainder has the sign
  * of the divisor.
+ *
+ * add_exact, subtract_exact and multiply_exact are Python's, of ints that have 64 bits: dense operands of
+ * any rank, and HYB_OVERFLOW where a result has not.
  */
 
 #define BINARY_NUMBER(t)                                                                         \
@@ -169,7 +172,44 @@ HYB_FLOATS(BINARY_FLOAT)
     BINARY_NUMBER_ROWS(t) HYB_ROW(divide, t, 2) HYB_ROW(atan2, t, 2) HYB_ROW(hypot, t, 2)         \
     HYB_ROW(copysign, t, 2) HYB_ROW(nextafter, t, 2)
 
+/* Two operands and the result: dense i64 of one shape. */
+HYB_PREPARE(exact_prepare)
+{
+    for (int i = 0; i < 3; i++)
+        if (call->layout[i].dtype != HYB_I64 || !hyb_is_contiguous(&call->layout[i])
+            || !hyb_same_shape(&call->layout[i], &call->layout[0]))
+            return hyb_fail(HYB_BAD_ARGUMENT, "operand %d is not dense, i64 and of the shape of the others", i);
+    *range = (hyb_range){hyb_elements(&call->layout[0]), 4096};
+    return HYB_OK;
+}
+
+/* As Python counts: the bits of the absolute value. */
+static hyb_status grew(__int128 exact)
+{
+    const unsigned __int128 size = exact < 0 ? -(unsigned __int128)exact : (unsigned __int128)exact;
+    const uint64_t high = (uint64_t)(size >> 64), low = (uint64_t)size;
+    const int bits = high ? 128 - __builtin_clzll(high) : 64 - __builtin_clzll(low);
+    return hyb_fail(HYB_OVERFLOW, "an int grew to %d bits", bits);
+}
+
+#define EXACT(name, builtin, sign)                                                               \
+    HYB_KERNEL(name)                                                                             \
+    {                                                                                            \
+        const int64_t *a = call->data[0], *b = call->data[1];                                    \
+        int64_t       *out = call->data[2];                                                      \
+        for (int64_t i = begin; i < end; i++)                                                    \
+            if (__builtin_expect(builtin(a[i], b[i], &out[i]), 0))                               \
+                return grew((__int128)a[i] sign (__int128)b[i]);                                 \
+        return HYB_OK;                                                                           \
+    }
+EXACT(add_exact, __builtin_add_overflow, +)
+EXACT(subtract_exact, __builtin_sub_overflow, -)
+EXACT(multiply_exact, __builtin_mul_overflow, *)
+
+#define EXACT_ROW(name) {#name, HYB_I64, 2, 1, 0, HYB_PLAIN, HYB_SYM(exact_prepare), HYB_SYM(name)},
+
 const hyb_kernel HYB_SYM(hyb_binary_kernels)[] = {
+    EXACT_ROW(add_exact) EXACT_ROW(subtract_exact) EXACT_ROW(multiply_exact)
     HYB_FLOATS(BINARY_FLOAT_ROWS)
     HYB_INTEGERS(BINARY_INTEGER_ROWS)
     HYB_BOOL_ROW(bitwise_and, bitwise_and, 2)

@@ -23,9 +23,11 @@ from hybrid.errors import (
     BudgetError,
     LinearAlgebraError,
     NativeError,
+    NumberRangeError,
     OutOfMemoryError,
     OutOfRangeError,
     ProgramError,
+    named_error,
 )
 
 _HERE = os.path.realpath(FOLDER)
@@ -81,6 +83,8 @@ _ERRORS: dict[int, Callable[[str], Exception]] = {
         why="The matrix is not positive definite.",
         fix="add a small multiple of the identity",
     ),
+    lib.HYB_RAISED: named_error,
+    lib.HYB_OVERFLOW: lambda text: NumberRangeError(1 << int(text.split()[-2]) - 1),
     lib.HYB_NOT_CONVERGED: functools.partial(
         LinearAlgebraError,
         why="The eigenvalues or singular values did not converge.",
@@ -153,6 +157,16 @@ def _poll() -> int:
 
 
 lib.hyb_set_poll(lib.hybrid_poll)
+
+
+@ffi.def_extern(name="hybrid_print", error=lib.HYB_HOST_FAILED, onerror=_keep)
+def _print(_context: Any, stream: int, text: Any, nbytes: int) -> int:
+    file = sys.stdout if stream == lib.HYB_TO_OUTPUT else sys.stderr
+    file.write(ffi.unpack(text, nbytes).decode("utf-8", "replace"))
+    return lib.HYB_OK
+
+
+lib.hyb_set_print(lib.hybrid_print, ffi.NULL)
 
 
 def raise_noted() -> None:
@@ -326,6 +340,11 @@ ROW, CARRIED = lib.HYB_SLOT_ROW, lib.HYB_SLOT_CARRIED
 NOWHERE = -1  # the slot of what pre-ops make
 ENDLESS = 2**63 - 1  # rows, of which no loop comes to the end
 KERNEL_STEP, MAP_STEP, HOST_STEP = lib.HYB_STEP_KERNEL, lib.HYB_STEP_MAP, lib.HYB_STEP_HOST
+MESSAGE_STEPS = {  # by where the text goes: the kind, and its stream
+    "stdout": (lib.HYB_STEP_PRINT, lib.HYB_TO_OUTPUT),
+    "stderr": (lib.HYB_STEP_PRINT, lib.HYB_TO_ERRORS),
+    "error": (lib.HYB_STEP_FAIL, 0),
+}
 NEXT_STEP, MAX_COLUMNS = lib.HYB_STEP_NEXT, lib.HYB_QUEUE_COLUMNS
 CONTROL_STEPS = {
     "cond": lib.HYB_STEP_COND,

@@ -14,17 +14,17 @@ from hybrid import ops
 from hybrid.core.open_numbers import is_open, size_of
 from hybrid.core.size_functions import range_of
 from hybrid.core.sizes import is_at_most
-from hybrid.core.types import float64
+from hybrid.core.types import float64, int64
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import NeedsValue, NumberRangeError, author_location
+from hybrid.errors import NeedsValue, author_location
 from hybrid.ir import Builder, Op, Value
 from hybrid.ir.interpreter import current
 from hybrid.number.staging import HERE, MAX, MIN, NUMERIC, Raises, check, guarded, host
 from hybrid.number.traced_number import Number, as_number, whole_part
+from hybrid.ops.elementwise.exact_integers import add_exact, multiply_exact, subtract_exact
 
 Operand = Any  # Number | bool | int | float
 EXACT = 2**53  # ints up to here are float64s
-LIMIT: Raises = (NumberRangeError,)
 ZERO: Raises = (ZeroDivisionError,)
 
 
@@ -83,15 +83,6 @@ def host_number(
     return Number(kind, host(function, traced, (kind,), arguments, raises)[0])
 
 
-def _refuse_range(function: Callable[..., int]) -> Callable[..., None]:
-    """A function that raises because the result of ``function`` has no place in 64 bits."""
-
-    def refuse(*numbers: int) -> None:
-        raise NumberRangeError(function(*numbers))
-
-    return refuse
-
-
 # Sums and products -------------------------------------------------------------------------------
 
 
@@ -126,21 +117,9 @@ def _sum(
     """The int sum or difference, which lies between ``low`` and ``high``."""
     if not (fits(a) and fits(b)):
         return host_number(function, "int", a, b)
-    x, y = _tensors(a, b)
-    result = op(x, y)
     if low < MIN or high > MAX:
-        refuse = _refuse_range(function)
-        if type(b) is Number:
-            # Signs: a sum is wrong when it differs in sign from both; a difference, when a and b
-            # differ, and a and the result.
-            other = ops.bitwise_xor(y, result) if op is ops.add else ops.bitwise_xor(x, y)
-            wrong = ops.bitwise_and(ops.bitwise_xor(x, result), other)
-            check(wrong >= 0, refuse, (x, y), LIMIT)
-        else:
-            rises = (b > 0) == (op is ops.add)
-            passes = result >= x if rises else result <= x
-            check(passes, refuse, (x,), LIMIT, (HERE, int(b)))
-    return Number("int", result, low, high)
+        op = add_exact if op is ops.add else subtract_exact
+    return Number("int", op(*_tensors(a, b)), low, high)
 
 
 def multiply(a: Operand, b: Operand) -> Number:
@@ -153,10 +132,7 @@ def multiply(a: Operand, b: Operand) -> Number:
     x, y = _tensors(a, b)
     if low >= MIN and high <= MAX:
         return Number("int", ops.multiply(x, y), low, high, _scaled(a, b))
-    # The product of the floats is off by a few units in its last place, and the bound by more.
-    size = ops.abs(ops.cast(x, dtype=float64) * ops.cast(y, dtype=float64))
-    result = guarded(size < 9.2e18, (x, y), _apply(ops.multiply), operator.mul, "int", LIMIT)
-    return Number("int", result, low, high)
+    return Number("int", multiply_exact(x, y), low, high)
 
 
 def _scaled(a: Operand, b: Operand) -> tuple[Any, Any] | None:
@@ -255,9 +231,9 @@ def _quotient(
     (a0, a1), (b0, b1) = limits(a), limits(b)
     if op is ops.remainder:
         return Number("int", op(x, y), min(b0 + 1, 0), max(b1 - 1, 0))
-    if a0 == MIN and b0 <= -1 <= b1:
-        wrong = ops.logical_and(x == MIN, y == -1)
-        check(ops.logical_not(wrong), _refuse_range(function), (x, y), LIMIT)
+    if a0 == MIN and b0 <= -1 <= b1:  # x // y is -x where y is -1, and -x may have no place
+        zero = current().lift(0, int64)
+        subtract_exact(zero, ops.where(y == -1, x, zero))
     most = max(abs(a0), abs(a1))
     return Number("int", op(x, y), -most if a0 < 0 or b0 < 0 else 0, most)
 
@@ -352,20 +328,21 @@ def _bits(
 def negative(a: Number) -> Number:
     if a.kind == "float":
         return Number("float", ops.negative(a.tensor))
-    return _mirrored(ops.negative, operator.neg, a, -a.high, -a.low)
+    return _mirrored(ops.negative, a, -a.high, -a.low)
 
 
 def absolute(a: Number) -> Number:
     if a.kind == "float":
         return Number("float", ops.abs(a.tensor))
     low = 0 if a.low <= 0 <= a.high else min(abs(a.low), abs(a.high))
-    return _mirrored(ops.abs, operator.abs, a, low, max(abs(a.low), abs(a.high)))
+    return _mirrored(ops.abs, a, low, max(abs(a.low), abs(a.high)))
 
 
-def _mirrored(op: Op, function: Callable[..., int], a: Number, low: int, high: int) -> Number:
+def _mirrored(op: Op, a: Number, low: int, high: int) -> Number:
     x = a.whole()
     if a.low == MIN:
-        check(x != MIN, _refuse_range(function), (x,), LIMIT)
+        below = subtract_exact(current().lift(0, int64), x)
+        return Number("int", below if op is ops.negative else ops.maximum(x, below), low, high)
     return Number("int", op(x), low, high)
 
 

@@ -23,11 +23,11 @@ from hybrid.core.types import TensorType, bool_, float64, int64, tensor_type
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import (
     ArgumentTypeError,
-    HybridError,
     Location,
     NumberRangeError,
     author_frame,
     author_location,
+    locate,
 )
 from hybrid.ir import Builder, Graph, Value
 from hybrid.ir.interpreter import current
@@ -139,19 +139,6 @@ def raise_at(error: BaseException, place: CodePlace) -> NoReturn:
     code = compile(module, location.path, "exec").replace(co_name=place.function)
     exec(code, {"error": error.with_traceback(None)})
     raise AssertionError("the code raises")  # pragma: no cover
-
-
-def locate(error: BaseException, location: Location | None) -> None:
-    """Tell ``error`` where the author wrote what raised it."""
-    if location is None:
-        return
-    if isinstance(error, HybridError):
-        error.at = error.at or location
-        return
-    note = f"{location}\n    {location.line} | {location.text}"
-    notes = getattr(error, "__notes__", [])
-    if note not in notes:
-        error.__notes__ = [*notes, note]  # what add_note() of Python 3.11 does
 
 
 def region(name: str, types: Sequence[TensorType], body: Body) -> Graph:

@@ -21,6 +21,7 @@ from hybrid.ops.axes.statistics import (
     var,
     vector_norm,
 )
+from hybrid.ops.elementwise import exact_integers as exact_integers  # declares its ops
 from hybrid.ops.elementwise.activation import erf, gelu, gelu_tanh, relu, sigmoid, silu, softplus
 from hybrid.ops.elementwise.arithmetic import absolute as abs
 from hybrid.ops.elementwise.arithmetic import (
@@ -104,7 +105,8 @@ from hybrid.ops.elementwise.trigonometry import (
     tan,
     tanh,
 )
-from hybrid.ops.flow import control as control  # declares its ops, which are no array functions
+from hybrid.ops.flow import control as control  # the same, which are no array functions
+from hybrid.ops.flow import messages as messages  # the same
 from hybrid.ops.index.getitem import getitem, setitem
 from hybrid.ops.index.indexing import index_add, take, take_along_axis
 from hybrid.ops.index.scatter import gather, index_select, masked_fill, scatter, scatter_add

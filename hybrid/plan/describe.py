@@ -20,6 +20,8 @@ def step_name(step: Step) -> str:
         if getattr(step.call.function, "asks_queue", None) is not None:
             return "next batch"
         return f"host {getattr(step.call.function, '__name__', 'function')}"
+    if step.says:
+        return "fail" if step.says == "error" else "print"
     ops = [op.kernel for op in step.ops]
     return "+".join([step.kernel, *ops] if step.kernel else ops)
 

@@ -80,6 +80,8 @@ class _Run:
                 inputs = [self.array(view).copy() for view in step.inputs]
                 outputs = [self.array(view) for view in step.outputs]
                 _store(outputs, tuple(call_function(step.call, inputs)))
+            elif step.says:
+                _say(step, *[self.array(view) for view in step.inputs])
             else:
                 _run_step(step, [self.array(view) for view in step.operands])
             for buffer in self.dying.get(step, ()):
@@ -129,6 +131,13 @@ class _Run:
         came = [self.moved[source.root] for _, source in moves]
         for (to, _), place in zip(moves, came, strict=True):
             self.moved[to] = place
+
+
+def _say(step: Step, text: Array, *numbers: Array) -> None:
+    written = text.tobytes().decode()
+    if step.says == "error":
+        REGISTRY["stop"].reference_rule(*numbers, text=written, at="")
+    REGISTRY["say"].reference_rule(*numbers, text=written, stream=step.says)
 
 
 def _run_step(step: Step, arrays: list[Array]) -> None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from hybrid.core.dataclass import dataclass, replace
 from hybrid.core.size_functions import SizeValue
-from hybrid.core.types import DType, Shape, TensorType, bfloat16
+from hybrid.core.types import DType, Shape, TensorType, bfloat16, uint8
 from hybrid.errors import Location, NativeError
 from hybrid.ir import Graph, Node, NotDense, Op, Value, View
 from hybrid.ir.lowering import row_major
@@ -177,6 +177,16 @@ class Lowering:
         """A call of the node's own function."""
         self._host(node, node.attributes["function"])
 
+    def message(self, node: Node) -> None:
+        """A step that prints, or ends the run."""
+        given = node.attributes
+        text = given["text"].encode()
+        place = View(self._constant_buffer(text, len(text)), uint8, (len(text),), (1,))
+        step = Step(kernel=None, inputs=[place, *map(self.dense, self.operands(node))], outputs=[])
+        step.says = given.get("stream", "error")
+        step.location = node.location or Location.of(given.get("at", "")) or self.location
+        self.steps.append(step)
+
     def _host(self, node: Node, function: Callable[..., Any]) -> None:
         """A call of a Python function, on dense operands."""
         inputs = [self.dense(view) for view in self.operands(node)]
@@ -282,6 +292,8 @@ _OWN_RULES = {
     "while": control_blocks.lower_while,
     "for": control_blocks.lower_for,
     "py_call": Lowering.py_call,
+    "say": Lowering.message,
+    "stop": Lowering.message,
 }
 
 

@@ -11,7 +11,7 @@ from hybrid.core.dataclass import dataclass
 from hybrid.core.imports import above
 from hybrid.core.timing import phase
 from hybrid.core.types import TensorType
-from hybrid.errors import Location, NativeError
+from hybrid.errors import Location, NativeError, locate
 from hybrid.ir import Graph, inlined
 from hybrid.memory import native
 from hybrid.plan.host import Callbacks, host_function
@@ -120,9 +120,8 @@ class Plan:
         try:
             native.check(status)
         except Exception as error:
-            own = status not in native.RAISED_BY_PYTHON
-            if own and getattr(error, "at", True) is None:
-                error.at = self.location_of_failure()  # type: ignore[attr-defined]
+            if status not in native.RAISED_BY_PYTHON:
+                locate(error, self.location_of_failure())
             raise
 
 
@@ -303,6 +302,8 @@ class StepWriter:
             kind, attrs = (native.NEXT_STEP, (kept,)) if asks else (native.HOST_STEP, ())
             self.calls.append(step.call)
             number = writer.host(host_function(step.call, self.callbacks))
+        elif step.says:
+            kind, number = native.MESSAGE_STEPS[step.says]
         elif step.kernel is None:
             kind, number = native.MAP_STEP, -1
         else:

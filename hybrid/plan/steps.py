@@ -88,8 +88,8 @@ class HostCall:
 class Step:
     """One step of a plan.
 
-    A kernel, with post- or pre-ops in ``ops``; a map, with ops alone; or what ``control`` or
-    ``call`` say.
+    A kernel, with post- or pre-ops in ``ops``; a map, with ops alone; or what ``control``, ``call``
+    or ``says`` say.
     """
 
     kernel: str | None
@@ -101,6 +101,7 @@ class Step:
     location: Location | None = None
     control: Control | None = None
     call: HostCall | None = None
+    says: str = ""  # where its first input, a text, goes: "stdout", "stderr", or "error"
     moves: bool = False  # a copy that is not needed when both sides come to lie at one place
     raises: bool = False  # whether what it is given may be refused
 
@@ -111,7 +112,7 @@ class Step:
     @property
     def computes(self) -> bool:
         """Whether it is a kernel or a map."""
-        return self.control is None and self.call is None
+        return self.control is None and self.call is None and not self.says
 
     @property
     def is_group(self) -> bool:
@@ -131,7 +132,7 @@ class Step:
     def may_fail(self) -> bool:
         """Whether a run may end here: an operand is refused, Python raises, Ctrl-C ends a loop."""
         loops = self.control is not None and self.control.kind in ("while", "for")
-        return self.raises or self.call is not None or loops
+        return self.raises or self.call is not None or bool(self.says) or loops
 
     @property
     def blocks(self) -> list[list[Step]]:

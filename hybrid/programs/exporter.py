@@ -21,6 +21,7 @@ from hybrid.passes.scalar.dce import dce
 from hybrid.plan import Plan
 from hybrid.programs.file_writer import save
 from hybrid.programs.program_cells import ProgramCells
+from hybrid.programs.python_calls import without_calls
 from hybrid.programs.records import (
     Bound,
     External,
@@ -52,7 +53,8 @@ def export(
     a function and its arguments: functions that read and write the same tensors share them.
     Nothing runs, and nothing changes; a Module is exported as it evaluates, and is called
     "predict".  The file appears whole, or not at all; the same program gives the same bytes.
-    ``mode`` and ``optimize`` are as in ``hybridize``.
+    ``mode`` and ``optimize`` are as in ``hybridize``.  What is printed and raised is in the file,
+    too: texts with numbers by any of Python's formats, and with tensors that have no axes.
 
     Raises ProgramError for what a file cannot hold, with the author's line; CaptureError for what
     cannot be captured.
@@ -137,7 +139,7 @@ class Exported:
         outputs, tree = self._outputs(capture.result, number_of)
         needed = sorted({*writes, *[o.index for o in outputs if o.origin is Origin.EXTERNAL]})
         at = {output: e for e, output in enumerate(needed)}
-        graph = replace(capture.graph, results=tuple([capture.graph.results[i] for i in needed]))
+        graph = replace(self.graph, results=tuple([capture.graph.results[i] for i in needed]))
         written = {index for kind, index in writes.values() if kind is Bound.WRITE}
         fixed = [
             i
@@ -177,14 +179,8 @@ class Exported:
 
     def _refuse_kinds(self) -> None:
         capture = self.capture
-        for node in capture.graph.walk():
-            if node.op.name == "py_call":
-                self._refuse(
-                    "it calls Python while it runs",
-                    at=node.location,
-                    why="A program runs where there is no Python.",
-                    fix="do it outside, with what the function returns",
-                )
+        self.graph = without_calls(capture.graph, self._refuse)
+        for node in self.graph.walk():
             if node.op.hosted:
                 self._refuse(
                     f"{node.op.name} has no kernel",

@@ -19,7 +19,7 @@ OPS = sorted(
         for op in REGISTRY.values()
         if op.__module__.startswith("hybrid.ops")
         and not op.has_regions
-        and op.name != "py_call"  # test_control.py
+        and op.pure  # else test_control.py and test_messages.py
     ),
     key=lambda op: op.name,
 )

@@ -130,7 +130,6 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
         "hybrid/convert/constructs": "a registry: one file for each construct",
         "hybrid/onnx/handlers": "a registry: one file for each family of ops",
         "hybrid/ops": "all of it is in its folders",
-        "hybrid/ops/flow": "control flow, calls and fusion are all ops that own graphs",
         "hybrid/passes": "the same",
         "hybrid/staging": "most of it is in its folders",
         "hybrid/trace": "all of it is in its folders",

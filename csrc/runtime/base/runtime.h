@@ -5,7 +5,7 @@
 
 #include "kernel.h"
 
-#define HYB_TEXT 512 /* bytes of an error text */
+#define HYB_TEXT 2048 /* bytes of an error text */
 #define HYB_MAX_THREADS 256
 
 /* status.c */

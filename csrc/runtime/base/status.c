@@ -43,6 +43,8 @@ const char *hyb_status_name(int32_t status)
     case HYB_NOT_DEFINITE: return "matrix that is not positive definite";
     case HYB_NOT_CONVERGED: return "not converged";
     case HYB_BAD_FILE: return "bad file";
+    case HYB_OVERFLOW: return "overflow";
+    case HYB_RAISED: return "raised";
     }
     return "unknown status";
 }

@@ -372,6 +372,7 @@ hyb_status hyb_check_control(const hyb_builder *builder, const hyb_step *step)
         [HYB_STEP_FOR] = {1, 1, HYB_I64, HYB_I64},
         [HYB_STEP_PARALLEL] = {0, 0, HYB_BOOL, HYB_BOOL},
     };
+    const bool speaks = step->kind == HYB_STEP_PRINT || step->kind == HYB_STEP_FAIL;
     const int32_t n_attrs = step->kind == HYB_STEP_NEXT ? 1 : 0;
     if (step->n_extra != 0 || step->n_attrs != n_attrs || step->n_ops != 0)
         return hyb_refuse(builder, "extra operands, attributes or ops, which only kernels have");
@@ -381,6 +382,8 @@ hyb_status hyb_check_control(const hyb_builder *builder, const hyb_step *step)
         TRY(check_scalar(builder, step, 0, HYB_I64));
     if (step->kind == HYB_STEP_HOST || step->kind == HYB_STEP_NEXT)
         return check_host(builder, step);
+    if (speaks)
+        return hyb_check_message(builder, step);
     const int32_t n_in = shapes[step->kind].n_in, most = shapes[step->kind].most_out;
     if (step->n_in != n_in || step->n_out > most)
         return hyb_refuse(builder, "%d inputs and %d outputs, not %d and at most %d", step->n_in,

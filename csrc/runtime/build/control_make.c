@@ -181,12 +181,16 @@ hyb_status hyb_make_control(hyb_builder *builder, const hyb_step *step, hyb_plan
                                         [HYB_STEP_FOR] = "for",
                                         [HYB_STEP_HOST] = "host",
                                         [HYB_STEP_NEXT] = "next",
-                                        [HYB_STEP_PARALLEL] = "parallel"};
+                                        [HYB_STEP_PARALLEL] = "parallel",
+                                        [HYB_STEP_PRINT] = "print",
+                                        [HYB_STEP_FAIL] = "fail"};
     *made = (hyb_plan_step){.name = names[step->kind],
                             .first_operand = step->first_operand,
                             .counts = step->n_out > 0};
     if (step->kind == HYB_STEP_HOST || step->kind == HYB_STEP_NEXT)
         return make_host(builder, step, made);
+    if (step->kind == HYB_STEP_PRINT || step->kind == HYB_STEP_FAIL)
+        return hyb_make_message(builder, step, made);
     if (step->kind == HYB_STEP_PARALLEL) /* parallel.c makes those */
         return HYB_OK;
     const hyb_plan_spec *spec = builder->spec;

@@ -51,6 +51,10 @@ const hyb_slot *hyb_root(const hyb_plan_spec *spec, const hyb_slot *slot); /* wh
 hyb_status hyb_make_control(hyb_builder *builder, const hyb_step *step, hyb_plan_step *made);
 hyb_status hyb_make_movers(hyb_builder *builder);
 
+/* message_make.c: a step that prints or fails. */
+hyb_status hyb_check_message(const hyb_builder *builder, const hyb_step *step);
+hyb_status hyb_make_message(hyb_builder *builder, const hyb_step *step, hyb_plan_step *made);
+
 /* parallel_make.c */
 hyb_status hyb_make_groups(hyb_builder *builder); /* once all steps are made */
 

@@ -1,6 +1,7 @@
 /* plan_run.h - what a plan is once it is made: everything looked up, checked and laid out. */
 #ifndef HYB_PLAN_RUN_H
 #define HYB_PLAN_RUN_H
+#include "runtime/base/number_text.h"
 #include "runtime/base/runtime.h"
 
 #define TRY(expression)                             \
@@ -72,6 +73,21 @@ typedef struct {
     const hyb_patch *patches; /* the operands in it */
 } hyb_mover;
 
+/* What a step prints, or says when it ends the run. */
+typedef struct {
+    const char *literal; /* before the number */
+    int32_t n_literal;
+    int32_t operand;     /* of the step; -1: no number follows */
+    int32_t dtype;
+    hyb_number_format format;
+} hyb_message_part;
+
+typedef struct {
+    const hyb_message_part *parts;
+    int32_t n_parts, stream; /* stream: 0 where it ends the run */
+    int64_t room;            /* bytes that it has at most */
+} hyb_message;
+
 typedef struct hyb_loop hyb_loop;
 typedef struct hyb_group hyb_group;
 
@@ -92,6 +108,7 @@ typedef struct {
     bool counts;          /* a loop with an output */
     const hyb_loop *loop; /* what a control step owns */
     const hyb_group *group; /* what a parallel step runs */
+    const hyb_message *message;
 } hyb_plan_step;
 
 /* A control step.  `moves` speak of places among the addresses. */
@@ -190,6 +207,9 @@ void hyb_record(hyb_recording *recording, const hyb_plan *plan, int32_t step, in
 void hyb_record_part(hyb_recording *recording, const hyb_plan *plan, int32_t step, int64_t begin,
                      int32_t part, int32_t parts);
 void hyb_record_batch(hyb_recording *recording, int64_t queue, int64_t batch, int64_t begin);
+
+/* message.c */
+hyb_status hyb_run_message(hyb_run *run, const hyb_plan_step *step, int32_t index);
 
 /* step.c */
 hyb_status hyb_run_block(hyb_run *run, hyb_block block);

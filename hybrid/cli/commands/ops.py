@@ -26,6 +26,8 @@ Kernels = dict[str, list[native.KernelRow]]  # by name, in the order of the dtyp
 EXPLAINED = {
     "literal": "its bytes are part of a plan",
     "py_call": "a function of the author's: it has no derivative",
+    "say": "steps of plans print",
+    "stop": "and end runs",
 }
 
 
@@ -151,6 +153,6 @@ def lacks(op: Op, kernels: Kernels) -> list[str]:
     if op.reference_rule is None:
         found.append("no reference")
     own = op.sample_rule is not None or (op.elementwise and not op.attr_defaults)
-    if op.name != "py_call" and not op.has_regions and not own:
+    if op.pure and not op.has_regions and not own:
         found.append("no samples")
     return found

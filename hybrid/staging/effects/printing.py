@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 from typing import Any
 
@@ -17,6 +17,7 @@ from hybrid.errors import author_frame
 from hybrid.staging.sessions.overrides import Override, overrides
 from hybrid.staging.sessions.views import tracing
 from hybrid.trace.values.deferred import call_deferred
+from hybrid.trace.values.templates import NoTemplateError
 
 
 @overrides(print)
@@ -25,12 +26,28 @@ def print_(*values: Any, **options: Any) -> Any:
     if not tracing():
         return NotImplemented
     texts = [str(value) for value in values]
-    stream = _stream(options.pop("file", None))
-    return call_deferred(functools.partial(_print, stream), options, *texts)
+    file = options.pop("file", None)
+    says = _name_of(file), functools.partial(_printed, texts, **options)
+    return call_deferred(functools.partial(_print, _stream(file)), options, *texts, says=says)
 
 
 def _print(stream: Callable[[], Any], options: dict[str, Any], *texts: str) -> None:
     print(*texts, file=stream(), **options)
+
+
+def _printed(texts: Sequence[str], sep: Any = None, end: Any = None, flush: Any = False) -> str:
+    """What ``print`` writes of these texts, with their marks."""
+    between, last = " " if sep is None else sep, "\n" if end is None else end
+    if not (isinstance(between, str) and isinstance(last, str)):
+        raise NoTemplateError("what stands between its texts")
+    return str.join(str.__str__(between), texts) + str.__str__(last)
+
+
+def _name_of(file: Any) -> str:
+    """Which of the standard streams ``file`` is; "file": none of them."""
+    if file is None or file is sys.stdout:
+        return "stdout"
+    return "stderr" if file is sys.stderr else "file"
 
 
 def _stream(file: Any) -> Callable[[], Any]:
@@ -53,7 +70,8 @@ def write_method(method: Any) -> Override | None:
     def write(text: str) -> int:
         if not isinstance(text, str):
             return method(text)  # which raises
-        call_deferred(functools.partial(_write, stream), text)
+        says = _name_of(file), lambda: str.__str__(text)
+        call_deferred(functools.partial(_write, stream), text, says=says)
         return len(text)
 
     return write

@@ -31,12 +31,12 @@ from hybrid.core.types import TensorType
 from hybrid.eager.execution import array_of, from_numpy
 from hybrid.eager.progress import unwrapped
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import Location, author_location
+from hybrid.errors import Location, author_location, locate
 from hybrid.ir.interpreter import current
 from hybrid.ir.op import results_of
 from hybrid.memory import native
 from hybrid.number import Number
-from hybrid.number.staging import TYPES, OwnCall, locate
+from hybrid.number.staging import TYPES, OwnCall
 from hybrid.ops.flow.control import FLAG, py_call
 from hybrid.staging.sessions.views import is_varlist
 from hybrid.staging.values.feed import Feed, Range, Rows, StagedIterable, TreeRows

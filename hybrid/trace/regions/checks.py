@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Callable, Collection, Iterable
+from functools import partial
 from typing import Any, NoReturn
 
 from hybrid import ops
@@ -17,6 +18,7 @@ from hybrid.number.staging import CodePlace, Raises, branch, nothing, raise_at
 from hybrid.ops.flow.control import FLAG
 from hybrid.trace.regions.ties import ties_of
 from hybrid.trace.values.deferred import Deferred, DeferredCall, call_deferred
+from hybrid.trace.values.templates import template_of, text_of_error
 
 Raised = BaseException | type[BaseException] | Callable[..., Any]
 
@@ -33,7 +35,8 @@ def check(
     passes = flag_of(condition)
     place = place_of(error, at)
     deferred = Deferred((place, error, *values))
-    call = DeferredCall(_raise, deferred, place.location, _kinds(error))
+    template = template_of(deferred.places(), "error", partial(text_of_error, error))
+    call = DeferredCall(_raise, deferred, place.location, _kinds(error), template)
     branch(passes, deferred.operands, nothing, call)
 
 
@@ -46,7 +49,9 @@ def flag_of(condition: Tensor | Number) -> Tensor:
 def fail(error: Raised, *values: Any) -> None:
     """Stage a raise of ``error`` whenever the plan gets here."""
     place = place_of(error)
-    call_deferred(_raise, place, error, *values, at=place.location, raises=_kinds(error))
+    says = "error", partial(text_of_error, error)
+    kinds = _kinds(error)
+    call_deferred(_raise, place, error, *values, at=place.location, raises=kinds, says=says)
 
 
 def check_writable(tracer: Any, tensor: Tensor) -> None:

@@ -22,6 +22,7 @@ from hybrid.errors import (
     NumberRangeError,
     OutOfRangeError,
     author_location,
+    named_kind,
 )
 from hybrid.ir import Graph, Node, Op, Value
 from hybrid.number.staging import OwnCall
@@ -121,7 +122,8 @@ def _raised(
         else:
             yield None, author_location()
     elif op.raises and not is_inside(op, operands, attrs, maker):
-        yield (op.error,), author_location()
+        error = named_kind(attrs["text"]) if op.name == "stop" else op.error
+        yield (error,), author_location()
     for region in regions:
         for node in region.nodes:
             if node not in checked:

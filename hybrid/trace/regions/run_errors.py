@@ -160,7 +160,9 @@ def _danger(
 ) -> Danger | None:
     if op is py_call or op is cond:
         return _of_call(op, tensors, attrs, regions)
-    if not op.raises or is_inside(op, [t.content for t in tensors], attrs, tracer.maker):
+    if not (op.raises and op.pure):
+        return None
+    if is_inside(op, [t.content for t in tensors], attrs, tracer.maker):
         return None
     call = partial(_hosted if op.hosted else _eager, op, attrs)
     if op.hosted or op.error is not OutOfRangeError:

@@ -19,15 +19,16 @@ from hybrid.core.imports import above
 from hybrid.core.tree import flatten, unflatten, unflatten_several
 from hybrid.eager.execution import array_of, from_numpy
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import Location, author_location
+from hybrid.errors import Location, author_location, locate
 from hybrid.ir.interpreter import current
 from hybrid.ir.op import results_of
 from hybrid.ir.record import Leaf
 from hybrid.number import Number
 from hybrid.number.mixed_number import Mixed
-from hybrid.number.staging import OwnCall, Raises, locate
+from hybrid.number.staging import OwnCall, Raises
 from hybrid.number.tensor_or_number import TensorOrNumber
 from hybrid.ops.flow.control import py_call
+from hybrid.trace.values.templates import Message, Places, template_of
 from hybrid.trace.values.traced_text import marks, written
 from hybrid.trace.values.varlist import VarList
 from hybrid.trace.values.varlist_items import items_of
@@ -47,6 +48,7 @@ class Deferred:
         self.operands: list[Tensor] = []
         self._places: dict[Any, int] = {}
         self._texts: dict[int, Build] = {}
+        self._histories: dict[int, bool | None] = {}  # of operands; None: a run knows
         self.build = self._builder(tree)
 
     def _builder(self, tree: Any) -> Build:
@@ -102,15 +104,24 @@ class Deferred:
 
         return build
 
+    def places(self) -> Places:
+        """Where the operands are, for templates."""
+        return Places(self._place_known, lambda t: self._histories.get(self._place_known(t)))
+
+    def _place_known(self, tensor: Tensor) -> int | None:
+        return self._places.get(current().traced(tensor).content)
+
     def _recorded(self, tensor: Tensor) -> Callable[[Arrays], bool]:
         """Whether ``tensor`` has a history, which may depend on the path that a run takes."""
-        tracer = current()
+        tracer, place = current(), self._place(tensor)
         record = tracer.record_of(tensor)
+        self._histories[place] = record is not None
         if record is None or tracer.parent is not None:
             return lambda _arrays: record is not None
         [flag] = above.presence(tracer, [record])
         if flag is None:
             return lambda _arrays: True
+        self._histories[place] = None
         at = self._place(flag)
         return lambda arrays: bool(arrays[at].item())
 
@@ -249,9 +260,10 @@ class DeferredCall(OwnCall):
         deferred: Deferred,
         location: Location | None,
         raises: Raises | None = (),
+        template: Message | None = None,
     ) -> None:
         self.function, self.build, self.location = function, deferred.build, location
-        self.raises = raises
+        self.raises, self.template = raises, template
 
     @property
     def repeats(self) -> bool:  # type: ignore[override]
@@ -274,9 +286,14 @@ def call_deferred(
     *arguments: Any,
     at: Location | None = None,
     raises: Raises | None = (),
+    says: tuple[str, Callable[[], str]] | None = None,
 ) -> None:
-    """Stage an ordered call of ``function`` for when the plan runs."""
+    """Stage an ordered call of ``function`` for when the plan runs.
+
+    ``says`` is what a program does in its place: where a text goes, and what makes the text.
+    """
     deferred = Deferred(arguments)
-    call = DeferredCall(function, deferred, at or author_location(), raises)
+    template = None if says is None else template_of(deferred.places(), *says)
+    call = DeferredCall(function, deferred, at or author_location(), raises, template)
     call, operands = current().leaving(call, deferred.operands)
     results_of(current().apply(py_call, operands, {"function": call, "types": ()}))

@@ -12,7 +12,7 @@ capture's ``texts`` it is by private-use characters, one a digit; ``print``, ``l
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 from hybrid.core.dataclass import dataclass
@@ -147,6 +147,15 @@ def describe(value: Any) -> str:
 def marks(text: str) -> list[int]:
     """The indices of the entries that ``text`` mentions."""
     return [int(found.translate(_PLAIN)) for found in _MARK.findall(text)]
+
+
+def pieces(text: str) -> Iterator[tuple[str, int | None]]:
+    """Each stretch of ``text``, with the entry that its mark mentions; None behind the last."""
+    end = 0
+    for found in _MARK.finditer(text):
+        yield text[end : found.start()], int(found.group(1).translate(_PLAIN))
+        end = found.end()
+    yield text[end:], None
 
 
 def written(text: str, write: Callable[[int], str]) -> str:

@@ -1,0 +1,469 @@
+/* number_text.c - numbers as Python writes them.
+ *
+ * The digits of floats come from the C library's printf, which rounds the exact value; where they
+ * are to be as few as tell the number from its neighbours, from trying how many that takes.  The rest
+ * is put together here, so that no locale shows. */
+#include "runtime/base/number_text.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kernel.h"
+
+enum { DIGITS = 512 }; /* of a float: 309 before its point, HYB_MOST_PRECISION behind it */
+
+/* A finite number without its sign: 0.d1d2d3... times 10 to the power of `point`. */
+typedef struct {
+    char digit[DIGITS];
+    int n, point;
+} decimal;
+
+/* Reading a specification ------------------------------------------------------------------------ */
+
+static int character(const char *text, const char *end)
+{
+    const unsigned char first = (unsigned char)*text;
+    const int n = first < 0x80 ? 1 : first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 0;
+    if (n == 0 || end - text < n)
+        return 0;
+    for (int i = 1; i < n; i++)
+        if (((unsigned char)text[i] & 0xc0) != 0x80)
+            return 0;
+    return n;
+}
+
+static bool is_align(char c) { return c == '<' || c == '>' || c == '=' || c == '^'; }
+
+/* A count of at most three digits; -1: there is none, -2: more. */
+static int32_t count(const char **text, const char *end)
+{
+    int32_t found = -1;
+    for (int n = 0; *text < end && **text >= '0' && **text <= '9'; (*text)++) {
+        if (++n > 3)
+            return -2;
+        found = (found < 0 ? 0 : found) * 10 + (**text - '0');
+    }
+    return found;
+}
+
+bool hyb_read_format(const char **text, const char *end, hyb_number_format *format)
+{
+    const char *at = *text, *start = at;
+    *format = (hyb_number_format){.fill = " ", .align = 0, .sign = '-', .precision = -1};
+    const int n = at < end ? character(at, end) : 0;
+    if (n > 0 && at + n < end && is_align(at[n]) && *at != '{' && *at != '}') {
+        memset(format->fill, 0, sizeof format->fill);
+        memcpy(format->fill, at, (size_t)n);
+        format->align = at[n];
+        at += n + 1;
+    } else if (at < end && is_align(*at)) {
+        format->align = *at++;
+    }
+    if (at < end && (*at == '-' || *at == '+' || *at == ' '))
+        format->sign = *at++;
+    if (at < end && *at == '#') {
+        format->alternate = true;
+        at++;
+    }
+    bool zero = false;
+    if (at < end && *at == '0') {
+        zero = true;
+        at++;
+        if (!format->align) {
+            memcpy(format->fill, "0", 2);
+            format->align = '=';
+        }
+    }
+    const int32_t width = count(&at, end);
+    if (at < end && (*at == ',' || *at == '_'))
+        format->group = *at++;
+    if (at < end && *at == '.') {
+        at++;
+        format->precision = count(&at, end);
+        if (format->precision < 0)
+            return false;
+    }
+    if (at < end && *at && strchr("bdoxXeEfFgG%", *at))
+        format->type = *at++;
+    format->given = at != start;
+    format->width = width < 0 ? 0 : width;
+    *text = at;
+    /* Zeros that fill would be grouped, too. */
+    return width != -2 && format->width <= HYB_MOST_WIDTH && format->precision <= HYB_MOST_PRECISION
+        && !(format->group && (zero || (format->align == '=' && format->fill[0] == '0')));
+}
+
+static bool is_whole_type(char type) { return type && strchr("bdoxX", type); }
+
+bool hyb_format_fits(const hyb_number_format *format, int32_t dtype)
+{
+    const bool floating = dtype == HYB_F32 || dtype == HYB_F64;
+    if (dtype < HYB_BOOL || dtype > HYB_F64 || dtype == HYB_F16 || dtype == HYB_BF16)
+        return false;
+    if (format->type == 't')
+        return true;
+    if (floating)
+        return !is_whole_type(format->type);
+    const bool whole = !format->type || is_whole_type(format->type);
+    if (whole && format->precision >= 0)
+        return false;
+    return !(format->group == ',' && format->type && strchr("boxX", format->type));
+}
+
+/* Digits ------------------------------------------------------------------------------------------ */
+
+/* `n` digits of x, correctly rounded, and where its point is. */
+static void round_to(double x, int n, decimal *found)
+{
+    char text[DIGITS + 32];
+    snprintf(text, sizeof text, "%.*e", n - 1, x);
+    const char *e = strchr(text, 'e');
+    found->n = 0;
+    for (const char *c = text; c < e; c++) /* a locale's point may be anything else */
+        if (*c >= '0' && *c <= '9' && found->n < n)
+            found->digit[found->n++] = *c;
+    found->point = (int)strtol(e + 1, NULL, 10) + 1;
+}
+
+/* So many digits behind the point. */
+static void round_behind(double x, int behind, decimal *found)
+{
+    char text[DIGITS + 32];
+    const int length = snprintf(text, sizeof text, "%.*f", behind, x);
+    found->n = 0;
+    for (int i = 0; i < length; i++)
+        if (text[i] >= '0' && text[i] <= '9')
+            found->digit[found->n++] = text[i];
+    found->point = found->n - behind;
+}
+
+static bool is_same(const decimal *digits, double x, bool is_float)
+{
+    char text[64];
+    snprintf(text, sizeof text, "%.*se%d", digits->n, digits->digit, digits->point - digits->n);
+    return is_float ? strtof(text, NULL) == (float)x : strtod(text, NULL) == x;
+}
+
+/* The neighbour above or below, of as many digits. */
+static void step(decimal *digits, int by)
+{
+    for (int i = digits->n - 1; i >= 0; i--) {
+        const int digit = digits->digit[i] - '0' + by;
+        digits->digit[i] = (char)('0' + (digit + 10) % 10);
+        if (digit >= 0 && digit <= 9)
+            return;
+    }
+    if (by > 0) {
+        digits->digit[0] = '1';
+        digits->point++;
+    }
+}
+
+static void strip(decimal *digits)
+{
+    while (digits->n > 1 && digits->digit[digits->n - 1] == '0')
+        digits->n--;
+}
+
+/* As few digits as tell x from its neighbours.  Below a power of two these are nearer than above: there
+ * the nearest decimal of so many digits may be another number, and the next one x. */
+static void shorten(double x, bool is_float, decimal *found)
+{
+    const int most = is_float ? 9 : 17;
+    for (int n = 1; n < most; n++) {
+        round_to(x, n, found);
+        if (is_same(found, x, is_float))
+            return strip(found);
+        for (int by = -1; by <= 1; by += 2) {
+            decimal other = *found;
+            step(&other, by);
+            if (is_same(&other, x, is_float)) {
+                *found = other;
+                return strip(found);
+            }
+        }
+    }
+    round_to(x, most, found);
+    strip(found);
+}
+
+/* Texts of digits --------------------------------------------------------------------------------- */
+
+typedef struct {
+    char *out;
+    int64_t n;
+} text;
+
+static void put(text *to, char c) { to->out[to->n++] = c; }
+
+static void put_exponent(text *to, int exponent, char e)
+{
+    char written[16];
+    const int n = snprintf(written, sizeof written, "%c%c%02d", e, exponent < 0 ? '-' : '+', abs(exponent));
+    for (int i = 0; i < n; i++)
+        put(to, written[i]);
+}
+
+static char digit_at(const decimal *digits, int place)
+{
+    return place >= 0 && place < digits->n ? digits->digit[place] : '0';
+}
+
+/* Digits before the point, and `behind` ones after it. */
+static void put_fixed(text *to, const decimal *digits, int behind, bool point)
+{
+    for (int i = digits->point < 1 ? digits->point - 1 : 0; i < digits->point || i < 0; i++)
+        if (i >= 0 || i == digits->point - 1)
+            put(to, digit_at(digits, i));
+    if (point || behind > 0)
+        put(to, '.');
+    for (int i = 0; i < behind; i++)
+        put(to, digit_at(digits, digits->point + i));
+}
+
+static void put_scientific(text *to, const decimal *digits, int behind, bool point, char e)
+{
+    put(to, digit_at(digits, 0));
+    if (point || behind > 0)
+        put(to, '.');
+    for (int i = 1; i <= behind; i++)
+        put(to, digit_at(digits, i));
+    const bool zero = digits->digit[0] == '0';
+    put_exponent(to, zero ? 0 : digits->point - 1, e);
+}
+
+/* As %g: with a point even where nothing follows it, with zeros up to the precision, or with one digit
+ * behind the point at least. */
+typedef struct {
+    bool point, zeros, digit;
+} general;
+
+static void put_general(text *to, const decimal *digits, int precision, general shows, char e)
+{
+    const int point = digits->digit[0] == '0' ? 1 : digits->point;
+    decimal shown = *digits;
+    shown.point = point;
+    if (!shows.zeros)
+        strip(&shown);
+    const int n = shows.zeros ? precision : shown.n;
+    if (point <= -4 || point > precision - shows.digit) {
+        put_scientific(to, &shown, n - 1, shows.point, e);
+        return;
+    }
+    const int behind = n > point ? n - point : shows.digit;
+    put_fixed(to, &shown, behind, shows.point);
+}
+
+static void put_words(text *to, const char *words, bool upper)
+{
+    for (; *words; words++)
+        put(to, upper ? (char)(*words - 'a' + 'A') : *words);
+}
+
+static void put_float(text *to, double x, bool is_float, const hyb_number_format *format)
+{
+    const char type = format->type;
+    const bool upper = type == 'E' || type == 'F' || type == 'G';
+    if (type == '%')
+        x *= 100;
+    if (isnan(x) || isinf(x)) {
+        put_words(to, isnan(x) ? "nan" : "inf", upper);
+        if (type == '%')
+            put(to, '%');
+        return;
+    }
+    decimal digits;
+    const char e = upper ? 'E' : 'e';
+    const bool sharp = format->alternate;
+    int precision = format->precision < 0 ? 6 : format->precision;
+    switch (type) {
+    case 'e':
+    case 'E':
+        round_to(x, precision + 1, &digits);
+        put_scientific(to, &digits, precision, sharp, e);
+        break;
+    case 'f':
+    case 'F':
+    case '%':
+        round_behind(x, precision, &digits);
+        put_fixed(to, &digits, precision, sharp);
+        break;
+    case 'g':
+    case 'G':
+        precision = precision == 0 ? 1 : precision;
+        round_to(x, precision, &digits);
+        put_general(to, &digits, precision, (general){sharp, sharp, false}, e);
+        break;
+    default:
+        if (format->precision < 0) {
+            shorten(x, is_float, &digits);
+            put_general(to, &digits, 17, (general){sharp, false, true}, e);
+            break;
+        }
+        precision = precision == 0 ? 1 : precision;
+        round_to(x, precision, &digits);
+        put_general(to, &digits, precision, (general){sharp, sharp, true}, e);
+    }
+    if (type == '%')
+        put(to, '%');
+}
+
+/* An element of an array of NumPy's that has no axes, by its usual options: eight digits behind the
+ * point at most, and scientific below 1e-4 and from 1e8 on, of float32 from 1e6 on. */
+static void put_element(text *to, double x, bool is_float)
+{
+    enum { BEHIND = 8 };
+    if (isnan(x) || isinf(x)) {
+        put_words(to, isnan(x) ? "nan" : "inf", false);
+        return;
+    }
+    decimal digits;
+    shorten(x, is_float, &digits);
+    const bool zero = digits.digit[0] == '0';
+    if (zero) {
+        digits.point = 1;
+    } else if (x >= (is_float ? 1e6 : 1e8) || x < (is_float ? (double)0.0001f : 0.0001)) {
+        if (digits.n > BEHIND + 1) {
+            round_to(x, BEHIND + 1, &digits);
+            strip(&digits);
+        }
+        put_scientific(to, &digits, digits.n - 1, true, 'e');
+        return;
+    } else if (digits.n - digits.point > BEHIND) {
+        round_behind(x, BEHIND, &digits);
+        while (digits.n > digits.point && digits.digit[digits.n - 1] == '0')
+            digits.n--;
+    }
+    put_fixed(to, &digits, digits.n > digits.point ? digits.n - digits.point : 0, true);
+}
+
+static void put_whole(text *to, uint64_t value, unsigned base, bool upper)
+{
+    char digits[64];
+    int n = 0;
+    do {
+        digits[n++] = (upper ? "0123456789ABCDEF" : "0123456789abcdef")[value % base];
+        value /= base;
+    } while (value);
+    while (n > 0)
+        put(to, digits[--n]);
+}
+
+/* Elements ---------------------------------------------------------------------------------------- */
+
+typedef struct {
+    double real;
+    uint64_t size; /* of a whole number: its absolute value */
+    bool negative, floating, is_float;
+} number;
+
+static number read_number(int32_t dtype, const void *element)
+{
+    int64_t i = 0;
+    switch (dtype) {
+    case HYB_F32: {
+        float x;
+        memcpy(&x, element, sizeof x);
+        return (number){.real = fabsf(x), .negative = signbit(x) && !isnan(x), .floating = true, .is_float = true};
+    }
+    case HYB_F64: {
+        double x;
+        memcpy(&x, element, sizeof x);
+        return (number){.real = fabs(x), .negative = signbit(x) && !isnan(x), .floating = true};
+    }
+    case HYB_U64: {
+        uint64_t u;
+        memcpy(&u, element, sizeof u);
+        return (number){.size = u};
+    }
+    case HYB_I8: i = *(const int8_t *)element; break;
+    case HYB_I16: { int16_t v; memcpy(&v, element, sizeof v); i = v; break; }
+    case HYB_I32: { int32_t v; memcpy(&v, element, sizeof v); i = v; break; }
+    case HYB_I64: memcpy(&i, element, sizeof i); break;
+    case HYB_U16: { uint16_t v; memcpy(&v, element, sizeof v); i = v; break; }
+    case HYB_U32: { uint32_t v; memcpy(&v, element, sizeof v); i = v; break; }
+    case HYB_BOOL: i = *(const uint8_t *)element != 0; break;
+    default: i = *(const uint8_t *)element; break;
+    }
+    return (number){.size = i < 0 ? 0 - (uint64_t)i : (uint64_t)i, .negative = i < 0};
+}
+
+/* The digits, ungrouped, without sign and prefix. */
+static void put_digits(text *to, const number *x, const hyb_number_format *format)
+{
+    switch (format->type) {
+    case 'b': put_whole(to, x->size, 2, false); return;
+    case 'o': put_whole(to, x->size, 8, false); return;
+    case 'x':
+    case 'X': put_whole(to, x->size, 16, format->type == 'X'); return;
+    default: break;
+    }
+    if (format->type == 't' && x->floating)
+        put_element(to, x->real, x->is_float);
+    else if (x->floating) /* a number of Python's has 64 bits, whatever it came from */
+        put_float(to, x->real, false, format);
+    else if (!format->type || format->type == 'd' || format->type == 't')
+        put_whole(to, x->size, 10, false);
+    else
+        put_float(to, (double)x->size, false, format);
+}
+
+static void put_grouped(text *to, const char *digits, int64_t n, char group, int every)
+{
+    int64_t whole = 0;
+    while (whole < n && ((digits[whole] >= '0' && digits[whole] <= '9') || (every == 4 && digits[whole] != '.')))
+        whole++;
+    for (int64_t i = 0; i < n; i++) {
+        put(to, digits[i]);
+        if (i + 1 < whole && (whole - 1 - i) % every == 0)
+            put(to, group);
+    }
+}
+
+static void put_fill(text *to, const char *fill, int64_t times)
+{
+    for (; times > 0; times--)
+        for (const char *c = fill; *c; c++)
+            put(to, *c);
+}
+
+int64_t hyb_write_number(char *out, const hyb_number_format *format, int32_t dtype, const void *element)
+{
+    text to = {out, 0};
+    if (dtype == HYB_BOOL && (!format->given || format->type == 't')) {
+        const bool holds = *(const uint8_t *)element != 0;
+        for (const char *c = holds ? "True" : "False"; *c; c++)
+            put(&to, *c);
+        return to.n;
+    }
+    const number x = read_number(dtype, element);
+    char plain[HYB_NUMBER_ROOM], grouped[HYB_NUMBER_ROOM];
+    text digits = {plain, 0}, body = {grouped, 0};
+    put_digits(&digits, &x, format);
+    const bool radix = format->type && strchr("boxX", format->type);
+    if (format->group)
+        put_grouped(&body, plain, digits.n, format->group, radix ? 4 : 3);
+    else
+        body = digits;
+    char before[4];
+    int n_before = 0;
+    if (x.negative || format->sign != '-')
+        before[n_before++] = x.negative ? '-' : format->sign;
+    if (radix && format->alternate) {
+        before[n_before++] = '0';
+        before[n_before++] = format->type;
+    }
+    const int64_t room = format->width - n_before - body.n, left = room > 0 ? room : 0;
+    const char align = format->align ? format->align : '>';
+    const int64_t first = align == '<' || align == '=' ? 0 : align == '^' ? left / 2 : left;
+    put_fill(&to, format->fill, first);
+    for (int i = 0; i < n_before; i++)
+        put(&to, before[i]);
+    put_fill(&to, format->fill, align == '=' ? left : 0);
+    for (int64_t i = 0; i < body.n; i++)
+        put(&to, body.out[i]);
+    put_fill(&to, format->fill, align == '=' ? 0 : left - first);
+    return to.n;
+}
