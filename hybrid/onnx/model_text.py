@@ -147,6 +147,8 @@ class ModelText:
             values = sparse.values
             self._add(own, Constant(values.name, dense_of(sparse, self.file), values.data_type))
         for node in graph.node:
+            if not node.output:
+                raise self.file.fail("it has no outputs", node)
             if node.op_type == "Constant" and plain_domain(node.domain) == "":
                 self._add(own, self._constant_of(node), node)
         self._graphs.append(graph)  # an object of its own each time it is asked for, else

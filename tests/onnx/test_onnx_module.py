@@ -301,3 +301,10 @@ def test_a_graph_without_outputs_is_refused() -> None:
     made.graph.CopyFrom(graph([], [value("x")], []))
     with pytest.raises(OnnxError, match="the graph has no outputs"):
         hy.onnx.load(made)
+
+
+@pytest.mark.parametrize("op", ["Constant", "Abs"])
+def test_a_node_without_outputs_is_refused(op: str) -> None:
+    made = model([node("Abs", ["x"], ["y"]), helper.make_node(op, [], [], name="odd")])
+    with pytest.raises(OnnxError, match=rf"node 'odd' \({op}\): it has no outputs"):
+        hy.onnx.load(made)

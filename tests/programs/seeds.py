@@ -1,0 +1,111 @@
+"""Small programs to fuzz: ``python -m tests.programs.seeds csrc/fuzz/seeds/program``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import hybrid as hy
+from hybrid import nn, optim
+from hybrid.programs import export
+from tests.programs.digits import trained
+
+ROW, SQUARE = hy.ones(3), hy.ones((4, 4))
+
+
+class Tiny(nn.Module):
+    """Two layers, a norm, and dropout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.norm, self.last = nn.Linear(4, 3), nn.LayerNorm(3), nn.Linear(3, 2)
+        self.dropout = nn.Dropout(0.5)
+
+    def forward(self, x: Any) -> Any:
+        return self.last(self.dropout(hy.relu(self.norm(self.first(x)))))
+
+
+def counted(x: Any, n: Any) -> Any:
+    i = hy.asarray(0)
+    while i < n:
+        x = x * 2 if x.sum() < 10 else x - i
+        i = i + 1
+    return x, i
+
+
+def stacked(x: Any) -> Any:
+    rows = []
+    for row in x:
+        rows.append(hy.cumsum(row, axis=0) / (1 + hy.abs(row).max()))
+    return hy.stack(rows)
+
+
+def pictures(x: Any) -> Any:
+    kernel = hy.ones((2, 1, 3, 3))
+    return nn.functional.max_pool2d(nn.functional.conv2d(x, kernel, padding=1), 2)
+
+
+def attended(q: Any, k: Any, v: Any) -> Any:
+    return nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def ordered(x: Any) -> Any:
+    return hy.sort(x, axis=0), hy.argsort(x), hy.topk(x, 2)[0], hy.cumprod(x, axis=1)
+
+
+def indexed(x: Any, i: Any) -> Any:
+    return x[i], hy.take_along_axis(x, i[:, None], axis=1), hy.where(x > 0, x, 0).T[::2]
+
+
+def factored(x: Any) -> Any:
+    a = x @ x.T + 4 * hy.eye(4)
+    return hy.linalg.cholesky(a), hy.linalg.solve(a, x), hy.linalg.svd(a)[1]
+
+
+def in_types(x: Any) -> Any:
+    n = x.astype("int32")
+    return n // 3, n % 3, (n << 1) & 7, x.astype("float16"), x.astype("bool"), x.astype("float64")
+
+
+def reduced(x: Any) -> Any:
+    return x.sum(), x.mean(0), x.max(1), x.argmin(0), x.std(), hy.softmax(x, axis=-1)
+
+
+def seeds() -> Iterator[tuple[str, Callable[[Path], Any]]]:
+    """Names of programs, and what writes each to a path."""
+    model = Tiny()
+    step = trained(model, optim.Adam(model.parameters()))
+    labels = hy.asarray(np.zeros(2, np.int64))
+    rows = hy.ones((2, 4))
+    parts = {"train": (step, rows, labels), "predict": (model, rows)}
+    yield "training", lambda path: export(parts, path)
+    counts = {"counted": (counted, ROW, hy.asarray(3)), "stacked": (stacked, SQUARE)}
+    yield "loops", lambda path: export(counts, path)
+    index = hy.asarray([0, 2, 1, 3])
+    queries = hy.ones((1, 2, 3, 4))
+    for function, *args in (
+        (pictures, hy.ones((1, 1, 4, 4))), (attended, queries, queries, queries),
+        (ordered, SQUARE), (indexed, SQUARE, index), (factored, SQUARE), (in_types, ROW),
+        (reduced, SQUARE),
+    ):  # fmt: skip
+        yield (
+            function.__name__,
+            lambda path, function=function, args=args: export(function, path, *args),
+        )
+
+
+def main() -> None:
+    hy.random.seed(0)
+    for name, write in seeds():
+        path = Path(sys.argv[1]) / f"{name}.hyb"
+        path.unlink(missing_ok=True)
+        write(path)
+        print(f"{path}: {path.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()
