@@ -134,7 +134,8 @@ ffi.cdef(
     """
     extern "Python" int32_t hybrid_call_host(void *context, int32_t number, void *const *data);
     extern "Python" int32_t hybrid_poll(void);
-    extern "Python" int32_t hybrid_print(void *context, int32_t stream, const char *text, int64_t n);
+    extern "Python" int32_t hybrid_print(void *context, int32_t stream, const char *text,
+                                         int64_t n);
     """
 )
 ffi.set_source(
