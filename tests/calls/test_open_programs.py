@@ -44,3 +44,18 @@ def test_one_capture_serves_all_sizes(name: str) -> None:
 
 def test_the_table_names_programs() -> None:
     assert FAMILIES.keys() <= PROGRAMS.keys()
+
+
+def test_weights_prepared_once_for_many_sizes() -> None:
+    """Those of a few rows are prepared in another order than those of more."""
+    weight = hy.ones((64, 32)) * hy.arange(32)
+
+    def product(x):
+        return x @ weight
+
+    hybridized = hy.hybridize(product, dynamic={"x": {0: hy.Dim("n", 1, 64)}}, ledger=False)
+    rows = hy.reshape(hy.arange(64 * 64, dtype=hy.float32), (64, 64)) / 64
+    for n in (2, 3, 4, 5, 8, 3, 2, 17):
+        x = rows[:n]
+        for _ in range(2):
+            assert (hybridized(x).numpy() == product(x).numpy()).all()

@@ -18,6 +18,7 @@ from hybrid.ops.matrix.products import product
 PADDING = 64  # columns, of which each instruction set makes panels
 MOST = 192  # rows on the left, beyond which copying the right matrix hardly counts
 LEAST = 1 << 10  # elements of the right matrix
+WIDE = 2, 4  # rows, up to which the panels of some instruction sets are wider: MATMUL_WIDE of C
 
 
 def _rows(a: TensorType) -> int:
@@ -34,6 +35,14 @@ def pays(a: TensorType, b: TensorType) -> bool:
     """Whether a product with a prepared matrix is faster, and that not mostly padding."""
     worth = b.size >= LEAST and 2 * b.shape[-1] >= PADDING
     return worth and is_prepared(a, b) and _rows(a) <= MOST
+
+
+def alike(rows: int) -> int:
+    """A number of rows for which a right matrix is prepared as for ``rows``.
+
+    Where ``rows`` is open, one is for all sizes for which the conditions hold that this asks.
+    """
+    return next((most for most in WIDE if rows <= most), WIDE[-1] + 1)
 
 
 def _prepared_type(b: TensorType) -> TensorType:

@@ -3,7 +3,7 @@ sooner, or less often.
 
 Before::                                        After::
 
-    %y: f32[8,4] = matmul %x, %w                    %p: f32[...] = matmul_prepare %w {rows=8}
+    %y: f32[8,4] = matmul %x, %w                    %p: f32[...] = matmul_prepare %w {rows=5}
                                                     %y: f32[8,4] = matmul_prepared %x, %w, %p
 """
 
@@ -57,7 +57,7 @@ def _of_convolution(x: Value, w: Value, attrs: dict[str, Any]) -> dict[str, Any]
 
 def _of_product(a: Value, b: Value, _attrs: dict[str, Any]) -> dict[str, Any] | None:
     paying = matmul_weights.pays(a.type, b.type)
-    return {"rows": math.prod(a.type.shape[:-1])} if paying else None
+    return {"rows": matmul_weights.alike(math.prod(a.type.shape[:-1]))} if paying else None
 
 
 _PARTS = {

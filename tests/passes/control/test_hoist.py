@@ -221,9 +221,9 @@ CASES = {
         """,
         """
         graph @f(%n: i64[], %x: f32[3,40], %w: f32[40,64]) {
-          %a: f32[2560] = matmul_prepare %w {rows=3}
+          %a: f32[2560] = matmul_prepare %w {rows=4}
           %t: f32[64,40] = permute_dims %w {axes=(1, 0)}
-          %b: f32[4096] = matmul_prepare %t {rows=3}
+          %b: f32[4096] = matmul_prepare %t {rows=4}
           %y: f32[3,40] = for %n, %x, %w, %a, %b {carried=1} {
             body(%i: i64[], %x: f32[3,40], %w: f32[40,64], %a: f32[2560], %b: f32[4096]) {
               %p: f32[3,64] = matmul_prepared %x, %w, %a
@@ -273,7 +273,7 @@ CASES = {
         """,
         """
         graph @f(%n: i64[], %x: f32[3,3072], %v: f32[3072,3072], %w: f32[3072,3072]) {
-          %a: f32[9437184] = matmul_prepare %v {rows=3}
+          %a: f32[9437184] = matmul_prepare %v {rows=4}
           %y: f32[3,3072] = for %n, %x, %v, %w, %a {carried=1} {
             body(
               %i: i64[], %x: f32[3,3072], %v: f32[3072,3072], %w: f32[3072,3072], %a: f32[9437184]

@@ -99,7 +99,7 @@ def test_right_matrices_of_products_are_prepared() -> None:
         graph_of("""
     graph @g_ahead(%w: f32[70,32]) {
       %t: f32[32,70] = permute_dims %w {axes=(1, 0)}
-      %p: f32[4096] = matmul_prepare %t {rows=8}
+      %p: f32[4096] = matmul_prepare %t {rows=5}
       return %p
     }
     """),
