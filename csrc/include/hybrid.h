@@ -353,11 +353,16 @@ const char  *hyb_program_function_name(const hyb_program *program, int32_t funct
 int32_t      hyb_program_find(const hyb_program *program, const char *name); /* -1: none */
 int32_t      hyb_program_inputs(const hyb_program *program, int32_t function);
 int32_t      hyb_program_outputs(const hyb_program *program, int32_t function);
+/* Sizes of axes that are open are -1. */
 hyb_status   hyb_program_input(const hyb_program *program, int32_t function, int32_t i, const char **name,
                                hyb_layout *layout);
 hyb_status   hyb_program_output(const hyb_program *program, int32_t function, int32_t i, const char **name,
                                 hyb_layout *layout);
-/* Outputs are dense, as they are declared; inputs are as their layouts say, or without any dense. */
+/* The layout that an output has for these inputs; without any, as it is declared. */
+hyb_status   hyb_program_output_layout(hyb_program *program, int32_t function, int32_t i,
+                                       const hyb_layout *inputs, hyb_layout *layout);
+/* Outputs are dense, as they are declared; inputs are as their layouts say, or without any dense.  Where
+ * axes are open, layouts of all inputs are needed. */
 hyb_status   hyb_program_run(hyb_program *program, int32_t function, void *const *inputs,
                              const hyb_layout *layouts, void *const *outputs);
 int32_t      hyb_program_states(const hyb_program *program);

@@ -22,10 +22,10 @@ from hybrid.plan.open_plan import OpenPlan
 from hybrid.trace.capture.captured_graph import Backward, Capture, LazyGraph, Plans
 
 _MOST = 32  # buckets of a graph: the plans of further sizes are made of bound graphs
-_SCALE = 2  # bits: schedules are made for sizes within a factor of 4
+SCALE = 2  # bits: schedules are made for sizes within a factor of 4
 
 
-class _Bucket(NamedTuple):
+class Bucket(NamedTuple):
     """The sizes at which passes and lowering decide alike, and the plan for all of them."""
 
     sizes: OpenSizes
@@ -38,11 +38,16 @@ class OpenPlans:
     """The plans of an open graph."""
 
     def __init__(
-        self, graph: Graph, sizes: OpenSizes, fixed: Collection[int] = (), *, fast: bool = False
-    ) -> None:
-        """``fixed`` are the parameters that stay the same from run to run."""
+        self, graph: Graph, sizes: OpenSizes, fixed: Collection[int] = (), *, fast: bool = False,
+        scale: int | None = None,
+    ) -> None:  # fmt: skip
+        """``fixed`` are the parameters that stay the same from run to run.
+
+        A schedule is made for sizes within a factor of 2 to the power of ``scale``.
+        """
         self.graph, self.sizes, self.fixed, self.fast = graph, sizes, fixed, fast
-        self._buckets: list[_Bucket] = []
+        self._scale = scale or SCALE
+        self._buckets: list[Bucket] = []
         self._early: dict[tuple[str, tuple[int, ...]], Plan] = {}  # by its graph
 
     def at(self, values: Sequence[int]) -> Plans:
@@ -52,16 +57,16 @@ class OpenPlans:
             if len(self._buckets) == _MOST:
                 graph = SizeBinding(self.sizes, values).graph(self.graph)
                 return optimized_parts(graph, (), fast=self.fast)
-            bucket = self._new_bucket(values)
-            self._buckets.append(bucket)
+            bucket = self.new_bucket(values)
         with phase("bind sizes"):
             return bucket.plan.bound(values), bucket.cells, bucket.early
 
-    def bucket(self, values: Sequence[int]) -> _Bucket | None:
+    def bucket(self, values: Sequence[int]) -> Bucket | None:
         """The bucket of ``values`` there is."""
         return next((bucket for bucket in self._buckets if bucket.sizes.holds(values)), None)
 
-    def _new_bucket(self, values: Sequence[int]) -> _Bucket:
+    def new_bucket(self, values: Sequence[int]) -> Bucket:
+        """One more bucket, which ``values`` are in."""
         sizes = OpenSizes()
         symbols = [
             sizes.symbol(symbol.name, value, symbol.low, symbol.high)
@@ -81,9 +86,11 @@ class OpenPlans:
         plan = OpenPlan(rest, sizes)
         if plan.lowered.count > 1:  # which costs have been weighed for
             for symbol, value in zip(symbols, values, strict=True):
-                scale = max(value.bit_length() - 1, 0) // _SCALE * _SCALE
-                _ = symbol >= 1 << scale, symbol < 1 << scale + _SCALE
-        return _Bucket(sizes, plan, () if parts is None else parts.params, early)
+                scale = max(value.bit_length() - 1, 0) // self._scale * self._scale
+                _ = symbol >= 1 << scale, symbol < 1 << scale + self._scale
+        bucket = Bucket(sizes, plan, () if parts is None else parts.params, early)
+        self._buckets.append(bucket)
+        return bucket
 
 
 class BoundCaptures:

@@ -278,6 +278,11 @@ class Layout:
             [native.PLACE.pack(0, p.first, p.last, p.member, *p.inside, 0) for p in places]
         )
 
+    @property
+    def times(self) -> list[tuple[int, ...]]:
+        """When each place is in use: first, last, member, and the times inside that."""
+        return [row[1:6] for row in native.PLACE.iter_unpack(self._rows)]
+
     def lay_out(self, sizes: Sequence[int]) -> tuple[np.ndarray, int]:
         """The offsets of places of these ``sizes``, and the bytes that they span."""
         if len(sizes) > COMPARED:

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -38,6 +38,15 @@ from hybrid.plan.steps import HostCall
 LARGEST = 2**62  # of the numbers in a plan: sums of a few stay within 64 bits
 
 
+class OpenArrays(NamedTuple):
+    """The arrays of an open plan with 0 where they depend on sizes, and what belongs there."""
+
+    arrays: PlanArrays
+    words: list[tuple[str, int, Any]]  # an array, a word of it, a SizeValue or OpenOffset
+    layout: Layout  # of the arena
+    constants: list[Any]  # the data of those that depend on sizes, behind the others
+
+
 class OpenPlan:
     """The plan of an open graph, up to the values of its symbols."""
 
@@ -53,6 +62,7 @@ class OpenPlan:
             formulas = _FormulaWriter()
             writer = StepWriter(self.lowered, self.placement, formulas)
             self._constants, _, self._n_externals = writer.write()
+        self.steps = [step for block in writer.blocks for step in block]
         self._calls, self._open_constants = writer.calls, writer.open_constants
         self._rows = {name: bytes(rows) for name, rows in formulas.arrays.rows.items()}
         self._numbers = _Numbers(sizes, self._layout, [number for *_, number in formulas.notes])
@@ -87,6 +97,23 @@ class OpenPlan:
                 written=lambda: self._arrays(binding),
             )
         )
+
+    def open_arrays(self) -> OpenArrays | None:
+        """The arrays for all sizes; None if it calls functions of this process."""
+        if self._calls:
+            return None
+        arrays = PlanArrays()
+        arrays.rows, arrays.constants = dict(self._rows), bytes(self._constants)
+        arrays.n_externals = self._n_externals
+        found = []
+        for name, words, which in self._fills:
+            rows = np.frombuffer(bytearray(self._rows[name]), np.int64)
+            rows[words] = 0
+            arrays.rows[name] = rows.tobytes()
+            numbers = self._numbers.numbers(which)
+            found += [(name, int(word), n) for word, n in zip(words, numbers, strict=True)]
+        constants = [buffer.data for buffer in self._open_constants]
+        return OpenArrays(arrays, found, self._layout, constants)
 
     def _arrays(self, binding: SizeBinding) -> PlanArrays:
         """The arrays at the values of ``binding``."""
@@ -155,6 +182,18 @@ class _Numbers:
             return self._index[number]
         before = 0 if number.of == "place" else len(self._sizes)
         return len(self._index) + before + number.number
+
+    def numbers(self, which: Sequence[int]) -> list[Any]:
+        """Of which ``index`` gives these."""
+        formulas, places = [*self._index], len(self._index) + len(self._sizes)
+        return [
+            formulas[at]
+            if at < len(formulas)
+            else OpenOffset("place", int(at) - len(formulas))
+            if at < places
+            else OpenOffset("constant", int(at) - places)
+            for at in which
+        ]
 
     def at(self, values: Sequence[int]) -> tuple[np.ndarray, int]:
         """All numbers at ``values`` of the symbols, and the bytes of the arena."""

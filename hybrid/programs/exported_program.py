@@ -6,15 +6,22 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from hybrid.calls.dynamic_axes import Dim
 from hybrid.calls.hybridized import Hybridized
+from hybrid.core.open_numbers import sizes_of_ints
+from hybrid.core.size_functions import SizeValue
+from hybrid.core.sizes import OpenSizes
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import ArgumentTypeError, DTypeError, ProgramError, ShapeError
 from hybrid.ir import Graph
+from hybrid.ir.bound_graphs import SizeBinding
+from hybrid.ir.graph import sizes_of
 from hybrid.ir.parser import parse
 from hybrid.memory import native
 from hybrid.programs.file_reader import ProgramFile
-from hybrid.programs.records import Bound, Origin, ProgramInput
+from hybrid.programs.formulas import hold
+from hybrid.programs.records import Bound, External, Origin, ProgramInput, ProgramOutput
 from hybrid.trace.regions.build import replay
 
 _TREES = {"list": list, "tuple": tuple}
@@ -87,32 +94,31 @@ class ExportedFunction:
 
     def __init__(self, file: ProgramFile, row: Any, cells: Sequence[Tensor]) -> None:
         self.name = file.text(row["name"])
-        self.inputs, self.outputs = file.inputs(row), file.outputs(row)
+        self._path, self._cells = file.path, cells
         self._given, self._result = file.tree(row["given"]), file.tree(row["result"])
-        self._results, self._sources = file.externals(row)
-        self._cells = cells
-        self._path = file.path
-        self._graph = self._checked(file.text(row["graph"]))
-        self._run = Hybridized(self._replayed, mode="trace", name=self.name, dynamic=False)
+        scope = OpenSizes()
+        self.sizes = file.symbols(row)
+        opened = [scope.symbol(s.name, s.low, s.low, s.high) for s in self.sizes]
+        self.inputs = file.inputs(row, opened)
+        self._places = _places(self.inputs, opened)
+        made: dict[str, _Served] = {}
+        self._cases: list[tuple[list[tuple[int, int, int]], _Served]] = []
+        for case in file.cases(row):
+            text = file.text(case["graph"])
+            if text not in made:
+                results, sources = file.externals(case)
+                made[text] = _Served(self, text, results, sources, file.outputs(row, case))
+            self._cases.append((file.conditions(case), made[text]))
 
-    def _checked(self, text: str) -> Graph:
-        """The graph, whose types are those of the inputs, cells and outputs."""
-        try:
-            graph = parse(text)
-        except Exception as error:
-            raise ProgramError(f"{self._path}: the graph of {self.name}: {error}") from None
-        types = [
-            self.inputs[i].type if kind is Bound.INPUT else self._cells[i].type
-            for kind, i in self._sources
-        ]
-        if [v.type for v in graph.params] != types or len(graph.results) != len(self._results):
-            raise ProgramError(f"{self._path}: the graph of {self.name} is of other values")
-        return graph
+    @property
+    def outputs(self) -> list[ProgramOutput]:
+        """The outputs, of the first sizes that there are."""
+        return self._cases[0][1].outputs
 
     @property
     def graph(self) -> str:
-        """The text of the graph, before all passes."""
-        return str(self._graph)
+        """The text of the graph, before all passes: of each, where sizes decide which it is."""
+        return "\n\n".join(dict.fromkeys([str(served.graph) for _, served in self._cases]))
 
     def run(self, *inputs: Any) -> tuple[Tensor, ...]:
         """The outputs, one after the other, of the inputs, one after the other."""
@@ -121,7 +127,33 @@ class ExportedFunction:
                 f"{self.name} takes {len(self.inputs)} inputs, not {len(inputs)}"
             )
         fitting = [self._fitting(v, x) for v, x in zip(self.inputs, inputs, strict=True)]
-        return self._run(*fitting)
+        return self._serving(fitting).run(*fitting)
+
+    def _serving(self, inputs: Sequence[Tensor]) -> _Served:
+        """What serves inputs of these sizes."""
+        sizes = self._sizes(inputs)
+        for conditions, served in self._cases:
+            if hold(conditions, sizes):
+                return served
+        told = [f"{s.name} = {size}" for s, size in zip(self.sizes, sizes, strict=True)]
+        raise ShapeError(
+            f"{self.name}: the program was not exported for {', '.join(told)}",
+            why="Where it was exported the function raised an error for such sizes.",
+        )
+
+    def _sizes(self, inputs: Sequence[Tensor]) -> list[Any]:
+        """The sizes of the symbols; raises ShapeError."""
+        found: list[Any] = [None] * len(self.sizes)
+        for i, axis, at in self._places:
+            symbol, size = self.sizes[at], inputs[i].shape[axis]
+            text = f"{self.name}: input {self.inputs[i].name} is {inputs[i].type}, "
+            text += f"not {self.inputs[i].type}"
+            if not symbol.low <= size <= symbol.high:
+                raise ShapeError(f"{text} with {symbol.name} from {symbol.low} to {symbol.high}")
+            if found[at] is not None and found[at] != size:
+                raise ShapeError(f"{text} with {symbol.name} = {found[at]}")
+            found[at] = size
+        return found
 
     def __call__(self, *args: Any) -> Any:
         inputs: list[Tensor] = []
@@ -131,8 +163,8 @@ class ExportedFunction:
             )
         for tree, value in zip(self._given["tuple"], args, strict=True):
             self._take(tree, value, inputs)
-        outputs = self._run(*inputs)
-        return self._tree(self._result, outputs)
+        served = self._serving(inputs)
+        return self._tree(self._result, served.run(*inputs), served.outputs)
 
     def _take(self, tree: Any, value: Any, inputs: list[Tensor]) -> None:
         """Add the tensors of an argument to ``inputs``, which stand in its tree in their order."""
@@ -160,36 +192,138 @@ class ExportedFunction:
 
     def _fitting(self, wanted: ProgramInput, value: Any) -> Tensor:
         tensor = asarray(value)
-        if tensor.type.dtype is not wanted.type.dtype or tensor.type.shape != wanted.type.shape:
-            error = ShapeError if tensor.type.dtype is wanted.type.dtype else DTypeError
-            text = f"{self.name}: input {wanted.name} is {tensor.type}, not {wanted.type}"
+        type_ = wanted.type
+        alike = len(tensor.type.shape) == type_.rank and all(
+            isinstance(size, SizeValue) or size == own
+            for own, size in zip(tensor.type.shape, type_.shape, strict=True)
+        )
+        if tensor.type.dtype is not type_.dtype or not alike:
+            error = ShapeError if tensor.type.dtype is type_.dtype else DTypeError
+            text = f"{self.name}: input {wanted.name} is {tensor.type}, not {type_}"
             raise error(text)
         return tensor
+
+    def _tree(self, tree: Any, outputs: Sequence[Tensor], known: Sequence[ProgramOutput]) -> Any:
+        if "output" in tree:
+            at = tree["output"]
+            return outputs[at] if known[at].number is None else outputs[at].item()
+        if "constant" in tree:
+            return _constant(tree["constant"])
+        [(kind, items)] = tree.items()
+        if kind == "dict":
+            return {_constant(key): self._tree(item, outputs, known) for key, item in items}
+        return _TREES[kind](self._tree(item, outputs, known) for item in items)
+
+    def __repr__(self) -> str:
+        given = ", ".join(f"{value.name}: {value.type}" for value in self.inputs)
+        return f"{self.name}({given}) -> {', '.join(str(value.type) for value in self.outputs)}"
+
+
+def _places(inputs: Sequence[ProgramInput], opened: Sequence[Any]) -> list[tuple[int, int, int]]:
+    """The open axes: of which input, which axis, and which symbol."""
+    number = {str(size): at for at, size in enumerate(opened)}
+    return [
+        (i, axis, number[str(size)])
+        for i, value in enumerate(inputs)
+        for axis, size in enumerate(value.type.shape)
+        if isinstance(size, SizeValue)
+    ]
+
+
+class _Served:
+    """A graph of a function, and what it reads and writes: it serves some sizes."""
+
+    def __init__(
+        self,
+        function: ExportedFunction,
+        text: str,
+        results: Sequence[External],
+        sources: Sequence[External],
+        outputs: Sequence[ProgramOutput],
+    ) -> None:
+        self._name, self._path = function.name, function._path
+        self._inputs, self._cells = function.inputs, function._cells
+        self._results, self._sources = results, sources
+        self.graph = self._checked(text)
+        types = {
+            Origin.EXTERNAL: [v.type for v in self.graph.results],
+            Origin.INPUT: [v.type for v in self._inputs],
+            Origin.CELL: [cell.type for cell in self._cells],
+        }
+        self.outputs = [o._replace(type=types[o.origin][o.index]) for o in outputs]
+        self._opens = sizes_of(self.graph)
+        self._places = [] if self._opens is None else self._symbol_places(self._opens)
+        dynamic: dict[int, dict[int, Dim]] = {}
+        for symbol, (i, axis) in zip(self._symbols, self._places, strict=True):
+            dim = Dim(symbol.name, symbol.low, symbol.high)
+            for at, (kind, index) in enumerate(sources):
+                shape = self.graph.params[at].type.shape
+                for other, size in enumerate(shape if kind is Bound.INPUT else ()):
+                    if str(size) == symbol.name:
+                        dynamic.setdefault(index, {})[other] = dim
+            dynamic.setdefault(i, {})[axis] = dim
+        self.run = Hybridized(
+            self._replayed, mode="trace", name=self._name, dynamic=dynamic or False
+        )
+
+    @property
+    def _symbols(self) -> Sequence[Any]:
+        return () if self._opens is None else self._opens.symbols
+
+    def _symbol_places(self, opens: OpenSizes) -> list[tuple[int, int]]:
+        """Of each symbol an input, and an axis of that."""
+        found = {}
+        for (kind, i), value in zip(self._sources, self.graph.params, strict=True):
+            for axis, size in enumerate(value.type.shape if kind is Bound.INPUT else ()):
+                found.setdefault(str(size), (i, axis))
+        missing = [symbol.name for symbol in opens.symbols if symbol.name not in found]
+        if missing:
+            raise ProgramError(
+                f"{self._path}: the graph of {self._name} is of {missing[0]}, which no input has"
+            )
+        return [found[symbol.name] for symbol in opens.symbols]
+
+    def _checked(self, text: str) -> Graph:
+        """The graph, whose types are those of the inputs, cells and outputs."""
+        try:
+            graph = parse(text)
+        except Exception as error:
+            raise ProgramError(f"{self._path}: the graph of {self._name}: {error}") from None
+        types = [
+            self._inputs[i].type if kind is Bound.INPUT else self._cells[i].type
+            for kind, i in self._sources
+        ]
+        fit = len(graph.params) == len(types) and all(map(_fits, graph.params, types))
+        if not fit or len(graph.results) != len(self._results):
+            raise ProgramError(f"{self._path}: the graph of {self._name} is of other values")
+        return graph
 
     def _replayed(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         """The outputs; what is written to cells is in force then."""
         values = [inputs[i] if kind is Bound.INPUT else self._cells[i] for kind, i in self._sources]
-        results = replay(self._graph, values)
+        graph = self.graph
+        if self._opens is not None:
+            sizes = [inputs[i].shape[axis] for i, axis in self._places]
+            graph = SizeBinding(self._opens, sizes_of_ints(sizes)).graph(graph)
+        results = replay(graph, values)
         for (kind, i), result in zip(self._results, results, strict=True):
             if kind is Bound.WRITE:
                 self._cells[i].assign(result)
         origins = {Origin.EXTERNAL: results, Origin.INPUT: inputs, Origin.CELL: self._cells}
         return tuple([origins[output.origin][output.index] for output in self.outputs])
 
-    def _tree(self, tree: Any, outputs: Sequence[Tensor]) -> Any:
-        if "output" in tree:
-            at = tree["output"]
-            return outputs[at] if self.outputs[at].number is None else outputs[at].item()
-        if "constant" in tree:
-            return _constant(tree["constant"])
-        [(kind, items)] = tree.items()
-        if kind == "dict":
-            return {_constant(key): self._tree(item, outputs) for key, item in items}
-        return _TREES[kind](self._tree(item, outputs) for item in items)
 
-    def __repr__(self) -> str:
-        given = ", ".join(f"{value.name}: {value.type}" for value in self.inputs)
-        return f"{self.name}({given}) -> {', '.join(str(value.type) for value in self.outputs)}"
+def _fits(value: Any, type_: Any) -> bool:
+    """Whether a parameter has a type, but for names and sizes of open axes."""
+    own = value.type
+    return (
+        own.dtype is type_.dtype
+        and own.rank == type_.rank
+        and all(
+            isinstance(wanted, SizeValue) or size == wanted
+            for size, wanted in zip(own.shape, type_.shape, strict=True)
+        )
+    )
 
 
 def _constant(value: Any) -> Any:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,8 @@ import numpy as np
 from hybrid.core.types import DTYPES, TensorType, tensor_type
 from hybrid.errors import ProgramError
 from hybrid.memory import native
-from hybrid.programs.file_writer import HEADER, ROWS, SECTION
+from hybrid.programs.file_writer import HEADER, KINDS, ROWS, SECTION
+from hybrid.programs.formulas import described
 from hybrid.programs.records import (
     NUMBERS,
     Bound,
@@ -23,6 +25,7 @@ from hybrid.programs.records import (
     ProgramInput,
     ProgramOutput,
     Role,
+    Symbol,
 )
 from hybrid.weights.write import whole_file
 
@@ -45,7 +48,7 @@ class ProgramFile:
         self.sections = {int(row["kind"]): row for row in self.table}
         self.rows = {
             name: np.frombuffer(self._section(number), row)
-            for number, (name, row) in enumerate(ROWS.items(), 1)
+            for (name, row), number in zip(ROWS.items(), KINDS.values(), strict=True)
             if row is not None
         }
         self.strings = bytes(self._section(1))
@@ -63,37 +66,52 @@ class ProgramFile:
         except UnicodeDecodeError:
             raise ProgramError(f"{self.path}: a text in it is no UTF-8") from None
 
-    def type(self, number: int) -> TensorType:
-        """The type of this number."""
+    def type(self, number: int, symbols: Sequence[Any] = ()) -> TensorType:
+        """The type of this number; ``symbols`` are the sizes of its open axes."""
         row = self.rows["types"][number]
-        dims = self.rows["dims"][row["first_dim"] :][: row["rank"]]
-        return tensor_type(DTYPES[row["dtype"]], tuple(dims.tolist()))
+        dims = self.rows["dims"][row["first_dim"] :][: row["rank"]].tolist()
+        return tensor_type(
+            DTYPES[row["dtype"]], tuple([n if n >= 0 else symbols[-1 - n] for n in dims])
+        )
 
-    def inputs(self, row: Any) -> list[ProgramInput]:
+    def symbols(self, row: Any) -> list[Symbol]:
+        """The symbols of a function."""
+        found = self.rows["symbols"][row["first_symbol"] :][: row["n_symbols"]]
+        return [Symbol(self.text(s["name"]), int(s["low"]), int(s["high"])) for s in found]
+
+    def inputs(self, row: Any, symbols: Sequence[Any] = ()) -> list[ProgramInput]:
         """The inputs of a function."""
         values = self.rows["values"][row["first_input"] :][: row["n_inputs"]]
-        return [ProgramInput(self.text(v["name"]), self.type(v["type"])) for v in values]
+        return [ProgramInput(self.text(v["name"]), self.type(v["type"], symbols)) for v in values]
 
-    def outputs(self, row: Any) -> list[ProgramOutput]:
-        """The outputs of a function."""
-        values = self.rows["values"][row["first_output"] :][: row["n_outputs"]]
+    def cases(self, row: Any) -> np.ndarray:
+        """The rows of the cases of a function."""
+        return self.rows["cases"][row["first_case"] :][: row["n_cases"]]
+
+    def outputs(self, row: Any, case: Any) -> list[ProgramOutput]:
+        """The outputs of a case of a function; their types are those of its graph."""
+        values = self.rows["values"][case["first_output"] :][: row["n_outputs"]]
         return [
             ProgramOutput(
-                self.text(v["name"]), self.type(v["type"]), self._number(v["number"]),
-                Origin(v["origin"]), int(v["index"]),
+                self.text(v["name"]), None, self._number(v["number"]), Origin(v["origin"]),
+                int(v["index"]),
             )
             for v in values
         ]  # fmt: skip
+
+    def conditions(self, case: Any) -> list[tuple[int, int, int]]:
+        """The formulas that have to hold for a case."""
+        return self.rows["formulas"][case["first_formula"] :][: case["n_formulas"]].tolist()
 
     def _number(self, number: int) -> Any:
         if not 0 <= number < len(NUMBERS):
             raise ProgramError(f"{self.path}: an output of it is number {number}")
         return NUMBERS[number]
 
-    def externals(self, row: Any) -> tuple[list[External], list[External]]:
-        """What the outputs, and what the inputs of a function's plan are."""
-        plan = self.rows["plans"][row["plan"]]
-        bindings = self.rows["bindings"][row["first_binding"] :][: plan["n_externals"]]
+    def externals(self, case: Any) -> tuple[list[External], list[External]]:
+        """What the outputs, and what the inputs of the plan of a case are."""
+        plan = self.rows["plans"][case["plan"]]
+        bindings = self.rows["bindings"][case["first_binding"] :][: plan["n_externals"]]
         found = [External(Bound(b["kind"]), int(b["index"])) for b in bindings]
         inputs = [e for e in found[plan["n_outputs"] :] if e.kind is not Bound.KEPT]
         return found[: plan["n_outputs"]], inputs
@@ -108,7 +126,7 @@ class ProgramFile:
 
     def cells(self) -> list[tuple[str, TensorType, Role, np.ndarray, list[str]]]:
         """The name, type, role, bytes and further names of each cell."""
-        data, found = self._section(len(ROWS)), []
+        data, found = self._section(KINDS["data"]), []
         for row in self.rows["cells"]:
             aliases = self.rows["aliases"][row["first_alias"] :][: row["n_aliases"]]
             content = data[int(row["offset"]) :][: int(row["nbytes"])]
@@ -119,16 +137,12 @@ class ProgramFile:
 
     def about(self) -> dict[str, list[dict[str, Any]]]:
         """The cells, kernels, notes, plans and sections, as rows of tables."""
-        plans = [
-            {
-                "function": self.text(row["name"]),
-                "steps": int(plan["n_steps"]),
-                "scratch": int(plan["arena_nbytes"]),
-                "constants": int(plan["constants_nbytes"]),
-                "ahead": "" if row["early"] < 0 else "computed when it is loaded",
-            }
+        plans = [self._about_plan(row, case) for row in self.rows["functions"]
+                 for case in self.cases(row)]  # fmt: skip
+        symbols = [
+            {"function": self.text(row["name"]), "size": name, "from": low, "to": high}
             for row in self.rows["functions"]
-            for plan in [self.rows["plans"][row["plan"]]]
+            for name, low, high in self.symbols(row)
         ]
         cells = [
             {
@@ -150,24 +164,37 @@ class ProgramFile:
         ]
         sections = [
             {"name": name, "bytes": int(self.sections[number]["nbytes"])}
-            for number, name in enumerate(ROWS, 1)
+            for name, number in KINDS.items()
             if number in self.sections
         ]
         return {
-            "plans": plans, "cells": cells, "kernels": kernels, "notes": notes,
+            "sizes": symbols, "plans": plans, "cells": cells, "kernels": kernels, "notes": notes,
             "sections": sections,
         }  # fmt: skip
+
+    def _about_plan(self, row: Any, case: Any) -> dict[str, Any]:
+        plan = self.rows["plans"][case["plan"]]
+        names = [symbol.name for symbol in self.symbols(row)]
+        found = {
+            "function": self.text(row["name"]),
+            "steps": int(plan["n_steps"]),
+            "scratch": int(plan["arena_nbytes"]) if not names else "",
+            "constants": int(plan["constants_nbytes"]),
+            "ahead": "" if case["ahead"] < 0 else "computed when it is loaded"
+            if not names else "computed at the first run",
+        }  # fmt: skip
+        return {**found, "sizes": described(self.conditions(case), names)}
 
     def save(self, path: str | os.PathLike[str], contents: list[bytes]) -> None:
         """Write the file with these ``contents`` of the cells."""
         made = self.content.copy()
-        data = self.sections[len(ROWS)]
+        data = self.sections[KINDS["data"]]
         start, end = int(data["offset"]), int(data["offset"]) + int(data["nbytes"])
         for row, content in zip(self.rows["cells"], contents, strict=True):
             at = start + int(row["offset"])
             made[at : at + int(row["nbytes"])] = np.frombuffer(content, np.uint8)
         table = self.table.copy()
-        table["hash"][table["kind"] == len(ROWS)] = native.hash_of(made[start:end])
+        table["hash"][table["kind"] == KINDS["data"]] = native.hash_of(made[start:end])
         head = np.frombuffer(self.content[: HEADER.itemsize], HEADER).copy()
         head["hash"] = 0
         head["hash"] = native.hash_of(head.tobytes() + table.tobytes())

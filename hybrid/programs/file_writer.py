@@ -8,12 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.core.types import TensorType
 from hybrid.errors import Location
 from hybrid.memory import native
 from hybrid.memory.native import PlanArrays
 from hybrid.plan.arrays import packed
-from hybrid.programs.records import NUMBERS, External, PlanRecord, ProgramRecord
+from hybrid.programs.formulas import Formula
+from hybrid.programs.records import (
+    NUMBERS,
+    CaseRecord,
+    External,
+    FileType,
+    FunctionRecord,
+    PlanRecord,
+    ProgramRecord,
+)
 from hybrid.weights.write import whole_file
 
 MAGIC = b"\x89HYB\r\n\x1a\n"
@@ -37,9 +45,9 @@ ROWS: dict[str, Any] = {
     "types": np.dtype([("dtype", "<i4"), ("rank", "<i4"), ("first_dim", "<i8")]),
     "dims": np.dtype("<i8"),
     "functions": np.dtype(
-        [*[(n, _TEXT) for n in ("name", "given", "result", "graph")],
-         *[(n, "<i4") for n in ("plan", "early", "first_input", "n_inputs", "first_output",
-                                "n_outputs", "first_binding", "first_early")]]
+        [*[(n, _TEXT) for n in ("name", "given", "result")],
+         *[(n, "<i4") for n in ("first_input", "n_inputs", "n_outputs", "first_symbol",
+                                "n_symbols", "first_case", "n_cases", "unused")]]
     ),
     "values": np.dtype(
         [("name", _TEXT), *[(n, "<i4") for n in ("type", "number", "origin", "index")]]
@@ -48,7 +56,8 @@ ROWS: dict[str, Any] = {
     "plans": np.dtype(
         [*[(n, "<i8") for n in ("arena_nbytes", "constants", "constants_nbytes")],
          *[(n, "<i4") for n in ("n_externals", "n_outputs", "first_external", "rank", "first_line",
-                                "n_steps")],
+                                "n_steps", "first_formula", "n_formulas", "first_word",
+                                "n_words", "first_place", "n_places", "first_fill", "n_fills")],
          ("parts", "<i8", (8, 2))]
     ),
     "externals": np.dtype([(n, "<i4") for n in ("type", "donated", "exposed", "unused")]),
@@ -61,9 +70,24 @@ ROWS: dict[str, Any] = {
     ),
     "aliases": _TEXT,
     "notes": np.dtype([("key", _TEXT), ("value", _TEXT)]),
+    "symbols": np.dtype([("name", _TEXT), ("low", "<i8"), ("high", "<i8")]),
+    "cases": np.dtype(
+        [("graph", _TEXT), *[(n, "<i4") for n in ("plan", "ahead", "first_output",
+                                                  "first_binding", "first_formula",
+                                                  "n_formulas")]]
+    ),
+    "ahead": np.dtype([("plan", "<i4"), ("first_binding", "<i4")]),
+    "formulas": np.dtype([("op", "<i4"), ("a", "<i4"), ("b", "<i8")]),
+    "words": np.dtype([(n, "<i4") for n in ("part", "word", "kind", "number")]),
+    "arenas": np.dtype(
+        [("nbytes", "<i8"), *[(n, "<i4") for n in ("first", "last", "member", "enters", "leaves",
+                                                   "number")]]
+    ),
+    "fills": np.dtype([("kind", "<i4"), ("dtype", "<i4"), ("given", "<i4", 4)]),
     "constants": None,
     "data": None,
 }  # fmt: skip
+KINDS = {name: number for number, name in enumerate(ROWS, 1)}
 NEEDED = 1  # a reader that does not know such a section must refuse the file
 _OPTIONAL = ("places", "lines", "notes", "aliases")
 
@@ -94,6 +118,7 @@ class SectionWriter:
         self.texts: dict[str, tuple[int, int]] = {}
         self.known: dict[Any, int] = {}  # rows that stand once: kernels, types, places
         self.constants: dict[bytes, int] = {}  # their offsets
+        self.parts: dict[bytes, int] = {}  # of the arrays of plans
 
     def file(self, program: ProgramRecord) -> bytes:
         """The bytes of the whole file."""
@@ -111,10 +136,10 @@ class SectionWriter:
             contents[name] = bytes(found)
         table = np.zeros(len(contents), SECTION)
         at = HEADER.itemsize + table.nbytes
-        for number, (name, content) in enumerate(contents.items()):
+        for row, (name, content) in enumerate(contents.items()):
             at += -at % ALIGNMENT
             needed = 0 if name in _OPTIONAL else NEEDED
-            table[number] = number + 1, needed, at, len(content), native.hash_of(content)
+            table[row] = KINDS[name], needed, at, len(content), native.hash_of(content)
             at += len(content)
         head = np.zeros((), HEADER)
         head["magic"], head["major"], head["minor"] = MAGIC, MAJOR, MINOR
@@ -144,7 +169,16 @@ class SectionWriter:
             self.rows[name].append(row)
         return number
 
-    def _type(self, type_: TensorType) -> int:
+    def _span(self, name: str, rows: Sequence[tuple[Any, ...]]) -> int:
+        """The number of the first of ``rows``, all of which stand there once, in this order."""
+        key = name, tuple(rows)
+        first = self.known.get(key)
+        if first is None:
+            first = self.known[key] = len(self.rows[name])
+            self.rows[name] += rows
+        return first
+
+    def _type(self, type_: FileType) -> int:
         number = self.known.get(type_)
         if number is None:
             first = len(self.rows["dims"])
@@ -164,12 +198,24 @@ class SectionWriter:
         )  # fmt: skip
         data += cell.content
 
-    def _function(self, function: Any) -> None:
-        values, bindings = self.rows["values"], self.rows["bindings"]
-        first_input = len(values)
-        values += [(self._text(v.name), self._type(v.type), 0, -1, -1) for v in function.inputs]
-        first_output = len(values)
-        values += [
+    def _function(self, function: FunctionRecord) -> None:
+        first_input = self._span(
+            "values",
+            [(self._text(v.name), self._type(v.type), 0, -1, -1) for v in function.inputs],
+        )
+        symbols = [(self._text(s.name), s.low, s.high) for s in function.symbols]
+        cases = [self._case(case) for case in function.cases]
+        first_case = len(self.rows["cases"])
+        self.rows["cases"] += cases
+        texts = (function.name, function.given, function.result)
+        self.rows["functions"].append(
+            (*map(self._text, texts), first_input, len(function.inputs),
+             len(function.cases[0].outputs), self._span("symbols", symbols), len(symbols),
+             first_case, len(cases), 0)
+        )  # fmt: skip
+
+    def _case(self, case: CaseRecord) -> tuple[Any, ...]:
+        outputs = [
             (
                 self._text(v.name),
                 self._type(v.type),
@@ -177,45 +223,53 @@ class SectionWriter:
                 int(v.origin),
                 v.index,
             )
-            for v in function.outputs
+            for v in case.outputs
         ]
-        first_binding = self._bindings(function.bindings)
-        early, first_early = -1, len(bindings)
-        if function.early is not None:
-            first_early = self._bindings(function.early_bindings)
-            early = self._plan(function.early)
-        plan = self._plan(function.plan)
-        texts = (function.name, function.given, function.result, function.graph)
-        self.rows["functions"].append(
-            (*map(self._text, texts), plan, early, first_input, len(function.inputs), first_output,
-             len(function.outputs), first_binding, first_early)
+        ahead = -1
+        if case.ahead is not None:
+            first_ahead = self._bindings(case.ahead.bindings)
+            ahead = self._row("ahead", (self._plan(case.ahead.plan), first_ahead))
+        return (
+            self._text(case.graph), self._plan(case.plan), ahead, self._span("values", outputs),
+            self._bindings(case.bindings), self._formulas(case.conditions), len(case.conditions),
         )  # fmt: skip
 
+    def _formulas(self, formulas: Sequence[Formula]) -> int:
+        return self._span("formulas", [tuple(row) for row in formulas])
+
     def _bindings(self, bindings: Sequence[External]) -> int:
-        first = len(self.rows["bindings"])
-        self.rows["bindings"] += [(int(kind), index) for kind, index in bindings]
-        return first
+        return self._span("bindings", [(int(kind), index) for kind, index in bindings])
 
     def _plan(self, plan: PlanRecord) -> int:
+        """The number of a plan: one that is the same but for its conditions stands there once."""
         (rank,), *parts, constants = packed(self._named(plan.arrays))
-        rows, spans = self.blobs["rows"], []
-        for part in parts:
-            rows += bytes(-len(rows) % 8)
-            spans.append((len(rows), len(part)))
-            rows += part
-        first_external = len(self.rows["externals"])
         types = (*plan.outputs, *plan.inputs)
-        self.rows["externals"] += [
+        externals = [
             (self._type(t), plan.donations.get(e, -1), int(e in plan.exposed), 0)
             for e, t in enumerate(types)
         ]
-        first_line = len(self.rows["lines"])
-        self.rows["lines"] += [self._place(place) for place in plan.places]
-        self.rows["plans"].append(
+        lines = [self._place(place) for place in plan.places]
+        words = [tuple(word) for word in plan.words]
+        arena = [(nbytes, *times, number) for number, nbytes, times in plan.arena]
+        fills = [(fill.kind, fill.dtype.code, fill.given) for fill in plan.fills]
+        return self._row(
+            "plans",
             (plan.arrays.arena_nbytes, self._constants(constants), len(constants), len(types),
-             len(plan.outputs), first_external, rank, first_line, len(plan.places), spans)
+             len(plan.outputs), self._span("externals", externals), rank,
+             self._span("lines", lines), len(lines), self._formulas(plan.formulas),
+             len(plan.formulas), self._span("words", words), len(words),
+             self._span("arenas", arena), len(arena), self._span("fills", fills), len(fills),
+             tuple([(self._part(part), len(part)) for part in parts])),
         )  # fmt: skip
-        return len(self.rows["plans"]) - 1
+
+    def _part(self, part: bytes) -> int:
+        found = self.parts.get(part)
+        if found is None:
+            rows = self.blobs["rows"]
+            rows += bytes(-len(rows) % 8)
+            found = self.parts[part] = len(rows)
+            rows += part
+        return found
 
     def _constants(self, constants: bytes) -> int:
         found = self.constants.get(constants)

@@ -9,7 +9,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.memory import native
 from hybrid.nn import Module
 from hybrid.optim.optimizer import Optimizer, named_state
-from hybrid.programs.records import CellRecord, Role
+from hybrid.programs.records import CellRecord, FileType, Role
 from hybrid.random import default_generator
 from hybrid.trace.guards.reads import Reads
 from hybrid.trace.places.address import Address
@@ -93,7 +93,8 @@ class ProgramCells:
             number = self._number[key] = len(self.records)
             content = bytes(native.view(tensor.content, tensor.type.nbytes))
             aliases = [other for other, _ in others]
-            self.records.append(CellRecord(self._free(name), tensor.type, role, content, aliases))
+            made = CellRecord(self._free(name), FileType.of(tensor.type), role, content, aliases)
+            self.records.append(made)
         return number
 
     def _free(self, name: str) -> str:

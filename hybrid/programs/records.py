@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from enum import IntEnum, IntFlag
 from typing import Any, NamedTuple
 
 from hybrid.core.dataclass import dataclass, field
-from hybrid.core.types import TensorType
+from hybrid.core.types import DType, TensorType
 from hybrid.errors import Location
 from hybrid.memory.native import PlanArrays
+from hybrid.programs.formulas import Fill, Formula
 
 
 class Bound(IntEnum):
@@ -50,21 +52,62 @@ class External(NamedTuple):
     index: int = 0
 
 
+class FileType(NamedTuple):
+    """A type as it stands in a file: a size below 0 is number -1 - size of those at a run."""
+
+    dtype: DType
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, type_: TensorType) -> FileType:
+        return cls(type_.dtype, tuple(type_.shape))
+
+    @property
+    def nbytes(self) -> int:
+        """Where no axis is open."""
+        return self.dtype.itemsize * math.prod(self.shape)
+
+
+class Symbol(NamedTuple):
+    """The size of axes of inputs, from ``low`` to ``high``."""
+
+    name: str
+    low: int
+    high: int
+
+
 class ProgramInput(NamedTuple):
     """An input of a function."""
 
     name: str
-    type: TensorType
+    type: Any  # a FileType; when it is read a TensorType
 
 
 class ProgramOutput(NamedTuple):
     """An output of a function, and which external, input or cell it is."""
 
     name: str
-    type: TensorType
+    type: Any  # as that of an input
     number: Any  # of NUMBERS
     origin: Origin
     index: int
+
+
+class Word(NamedTuple):
+    """8 bytes of an array that depend on sizes: which ones, and what they are."""
+
+    part: int
+    word: int
+    kind: int  # 0 a number of a formula, 1 the offset of a place of the arena, 2 of a literal
+    number: int
+
+
+class PlacedBytes(NamedTuple):
+    """A place of an arena: the number that is its size, or -1 and that, and when it is in use."""
+
+    number: int
+    nbytes: int
+    times: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,11 +115,35 @@ class PlanRecord:
     """The arrays of a plan, and what C cannot know of it."""
 
     arrays: PlanArrays
-    outputs: tuple[TensorType, ...]
-    inputs: tuple[TensorType, ...]
+    outputs: tuple[FileType, ...]
+    inputs: tuple[FileType, ...]
     donations: dict[int, int]  # output -> the input whose bytes it may overwrite
     exposed: frozenset[int]  # outputs that are written before a step that may fail
     places: tuple[Location | None, ...]  # of each step
+    words: tuple[Word, ...] = ()  # what depends on sizes
+    arena: tuple[PlacedBytes, ...] = ()
+    fills: tuple[Fill, ...] = ()
+    formulas: tuple[Formula, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AheadRecord:
+    """A plan that runs before that of a function, and what its externals are."""
+
+    plan: PlanRecord
+    bindings: tuple[External, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CaseRecord:
+    """What serves some sizes of a function."""
+
+    graph: str  # before all passes
+    outputs: tuple[ProgramOutput, ...]
+    plan: PlanRecord
+    bindings: tuple[External, ...]  # of each external of the plan: its outputs, then its inputs
+    ahead: AheadRecord | None = None
+    conditions: tuple[Formula, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +152,10 @@ class FunctionRecord:
 
     name: str
     inputs: tuple[ProgramInput, ...]
-    outputs: tuple[ProgramOutput, ...]
     given: str  # the tree of its arguments
     result: str  # the tree of its results
-    graph: str  # before all passes
-    plan: PlanRecord
-    bindings: tuple[External, ...]  # of each external of the plan: its outputs, then its inputs
-    early: PlanRecord | None = None
-    early_bindings: tuple[External, ...] = ()
+    cases: tuple[CaseRecord, ...]
+    symbols: tuple[Symbol, ...] = ()
 
 
 @dataclass(slots=True)
@@ -100,7 +163,7 @@ class CellRecord:
     """A tensor that functions share, and that runs may write."""
 
     name: str
-    type: TensorType
+    type: FileType
     role: Role
     content: Any  # its bytes
     aliases: list[str] = field(default_factory=list)

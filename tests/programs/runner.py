@@ -70,10 +70,11 @@ class CProgram:
         if lib.hyb_program_save(self.handle, str(path).encode()):
             raise failed()
 
-    def outputs(self, function: int) -> list[np.ndarray]:
+    def outputs(self, function: int, layouts: Any) -> list[np.ndarray]:
         found, layout = [], ffi.new("hyb_layout *")
         for i in range(lib.hyb_program_outputs(self.handle, function)):
-            assert lib.hyb_program_output(self.handle, function, i, ffi.NULL, layout) == 0
+            if lib.hyb_program_output_layout(self.handle, function, i, layouts, layout):
+                raise failed()
             dtype = DTYPES_BY_CODE[layout.dtype].numpy
             found.append(np.zeros(tuple(layout.shape[0 : layout.rank]), dtype))
         return found
@@ -83,7 +84,6 @@ class CProgram:
         function = lib.hyb_program_find(self.handle, name.encode())
         if function < 0:
             raise failed()
-        outputs = self.outputs(function)
         layouts = ffi.new("hyb_layout[]", max(len(inputs), 1))
         for layout, array in zip(layouts, inputs, strict=False):
             layout.dtype = code_of(array.dtype)
@@ -92,6 +92,7 @@ class CProgram:
                 array.shape,
                 array.strides,
             )
+        outputs = self.outputs(function, layouts)
         given, made = (
             ffi.new("void *[]", [ffi.cast("void *", a.ctypes.data) for a in arrays] or 1)
             for arrays in (inputs, outputs)

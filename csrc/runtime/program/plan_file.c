@@ -1,10 +1,15 @@
 /* plan_file.c - plans from the tables of a file.
  *
- * hyb_plan_create shows that a plan stays within its slots.  What it cannot know is shown here: which
- * bytes its externals have, and that it writes to outputs alone. */
+ * What depends on sizes is written into the arrays first.  hyb_plan_create shows that a plan stays within
+ * its slots.  What it cannot know is shown here: which bytes its externals have, and that it writes to
+ * outputs alone. */
 #include "runtime/program/program.h"
 
-enum { MOST_STEPS = 1 << 20, HEAD = 3 /* words of an operand before its shape */ };
+enum {
+    MOST_STEPS = 1 << 20,
+    MOST_PLACES = 1 << 15, /* of an arena: each is compared with each */
+    HEAD = 3               /* words of an operand before its shape */
+};
 
 static const size_t ROW[HYB_PARTS] = {
     [HYB_PART_STEPS] = sizeof(hyb_step),     [HYB_PART_OPERANDS] = 0, /* by rank */
@@ -22,6 +27,10 @@ typedef struct {
     hyb_operand *operands;
     hyb_slot *slots;
     hyb_map_op *ops;
+    hyb_attr *attrs;
+    hyb_control *controls;
+    char *constants; /* with those that depend on sizes; NULL: there are none */
+    int64_t *offsets; /* of the places of the arena, then of these constants */
     bool *written; /* of each slot: whether a step may write to its bytes */
 } reading;
 
@@ -46,6 +55,112 @@ static hyb_status find_rows(reading *plan)
     if (row->n_outputs < 0 || row->n_outputs > row->n_externals
         || !hyb_rows_hold(row->first_external, row->n_externals, file->section[HYB_SECTION_EXTERNALS].count))
         return hyb_fail(HYB_BAD_FILE, "its %d externals are not there", row->n_externals);
+    if (!hyb_rows_hold(row->first_word, row->n_words, file->section[HYB_SECTION_WORDS].count)
+        || !hyb_rows_hold(row->first_place, row->n_places, file->section[HYB_SECTION_ARENAS].count)
+        || !hyb_rows_hold(row->first_fill, row->n_fills, file->section[HYB_SECTION_FILLS].count)
+        || row->n_places > MOST_PLACES)
+        return hyb_fail(HYB_BAD_FILE, "what depends on sizes is not there");
+    return HYB_OK;
+}
+
+/* Where in its arena each value lies at these sizes. */
+static hyb_status lay_arena(reading *plan, const int64_t *numbers, int64_t n_numbers)
+{
+    const hyb_plan_row *row = plan->row;
+    const hyb_place *rows = (const hyb_place *)plan->file->section[HYB_SECTION_ARENAS].bytes + row->first_place;
+    if (row->n_places == 0)
+        return HYB_OK;
+    hyb_place *places = hyb_alloc((size_t)row->n_places * sizeof *places);
+    if (!places)
+        return hyb_fail(HYB_NO_MEMORY, "no memory for %d places", row->n_places);
+    memcpy(places, rows, (size_t)row->n_places * sizeof *places);
+    hyb_status status = HYB_OK;
+    for (int32_t i = 0; i < row->n_places; i++) {
+        const int32_t number = places[i].unused; /* -1: the size is that of the row */
+        if (number >= n_numbers || number < -1)
+            status = hyb_fail(HYB_BAD_FILE, "place %d: number %d of %lld", i, number, (long long)n_numbers);
+        else if (number >= 0)
+            places[i].size = numbers[number];
+    }
+    if (status == HYB_OK) {
+        plan->spec.arena_nbytes = hyb_lay_out(places, row->n_places, plan->offsets);
+        if (plan->spec.arena_nbytes < 0)
+            status = HYB_BAD_FILE;
+    }
+    hyb_free(places);
+    return status;
+}
+
+/* The constants, and behind them those that depend on sizes. */
+static hyb_status fill_constants(reading *plan, const int64_t *numbers, int64_t n_numbers)
+{
+    const hyb_plan_row *row = plan->row;
+    const hyb_fill_row *rows = (const hyb_fill_row *)plan->file->section[HYB_SECTION_FILLS].bytes + row->first_fill;
+    int64_t *starts = plan->offsets + row->n_places, all = row->constants_nbytes;
+    if (row->n_fills == 0)
+        return HYB_OK;
+    for (int32_t i = 0; i < row->n_fills; i++) {
+        const int64_t nbytes = hyb_fill(&rows[i], numbers, n_numbers, NULL);
+        starts[i] = (all + 63) / 64 * 64;
+        if (nbytes < 0 || __builtin_add_overflow(starts[i], nbytes, &all))
+            return hyb_fail(HYB_BAD_FILE, "literal %d cannot be made", i);
+    }
+    char *made = plan->constants = hyb_alloc((size_t)all + 64);
+    if (!made)
+        return hyb_fail(HYB_NO_MEMORY, "no memory for %lld bytes of literals", (long long)all);
+    memcpy(made, plan->spec.constants, (size_t)row->constants_nbytes);
+    for (int32_t i = 0; i < row->n_fills; i++)
+        hyb_fill(&rows[i], numbers, n_numbers, made + starts[i]);
+    plan->spec.constants = made;
+    plan->spec.constants_nbytes = all;
+    return HYB_OK;
+}
+
+/* The address of a word of an array; NULL where there is none.  Those of operands are counted in rows as
+ * long as they are in the file. */
+static char *word_of(const reading *plan, const hyb_word_row *word)
+{
+    const hyb_plan_spec *spec = &plan->spec;
+    const int32_t rank = plan->row->rank, length = HEAD + 2 * rank;
+    const int64_t at = word->word;
+    if (at < 0)
+        return NULL;
+    switch (word->part) {
+    case HYB_PART_OPERANDS: {
+        if (at / length >= spec->n_operands)
+            return NULL;
+        hyb_operand *operand = &plan->operands[at / length];
+        const int32_t in = (int32_t)(at % length);
+        return in < HEAD ? (char *)operand + 8 * in
+            : in < HEAD + rank ? (char *)&operand->layout.shape[in - HEAD]
+                               : (char *)&operand->layout.strides[in - HEAD - rank];
+    }
+    case HYB_PART_SLOTS:
+        return at < (int64_t)(spec->n_slots * sizeof(hyb_slot) / 8) ? (char *)plan->slots + 8 * at : NULL;
+    case HYB_PART_ATTRS: return at < spec->n_attrs ? (char *)plan->attrs + 8 * at : NULL;
+    case HYB_PART_CONTROLS:
+        return at < (int64_t)(spec->n_controls * sizeof(hyb_control) / 8) ? (char *)plan->controls + 8 * at : NULL;
+    default: return NULL;
+    }
+}
+
+/* Writes what depends on sizes to where it belongs. */
+static hyb_status write_words(reading *plan, const int64_t *numbers, int64_t n_numbers)
+{
+    const hyb_plan_row *row = plan->row;
+    const hyb_word_row *words = (const hyb_word_row *)plan->file->section[HYB_SECTION_WORDS].bytes + row->first_word;
+    const struct { const int64_t *of; int64_t count; } KINDS[] = {
+        [HYB_WORD_FORMULA] = {numbers, n_numbers},
+        [HYB_WORD_PLACE] = {plan->offsets, row->n_places},
+        [HYB_WORD_FILL] = {plan->offsets + row->n_places, row->n_fills},
+    };
+    for (int32_t i = 0; i < row->n_words; i++) {
+        char *to = word_of(plan, &words[i]);
+        const int32_t kind = words[i].kind, number = words[i].number;
+        if (!to || kind < 0 || kind > HYB_WORD_FILL || number < 0 || number >= KINDS[kind].count)
+            return hyb_fail(HYB_BAD_FILE, "word %d: word %d of part %d, number %d", i, words[i].word, words[i].part, number);
+        memcpy(to, &KINDS[kind].of[number], 8);
+    }
     return HYB_OK;
 }
 
@@ -158,8 +273,12 @@ static hyb_status place_externals(reading *plan, const int64_t *nbytes, const in
     return HYB_OK;
 }
 
-static hyb_status read_plan(reading *plan, const int32_t *kernels, const int64_t *nbytes, const int32_t *aliases)
+static hyb_status read_plan(reading *plan, const int32_t *kernels, const int64_t *nbytes, const int32_t *aliases,
+                            const int64_t *numbers, int64_t n_numbers)
 {
+    TRY(lay_arena(plan, numbers, n_numbers));
+    TRY(fill_constants(plan, numbers, n_numbers));
+    TRY(write_words(plan, numbers, n_numbers));
     TRY(name_kernels(plan, kernels));
     TRY(note_writes(plan));
     TRY(spread_writes(plan));
@@ -167,7 +286,7 @@ static hyb_status read_plan(reading *plan, const int32_t *kernels, const int64_t
 }
 
 hyb_plan *hyb_file_plan(const hyb_file *file, const int32_t *kernels, int64_t number,
-                        const int64_t *nbytes, const int32_t *aliases)
+                        const int64_t *nbytes, const int32_t *aliases, const int64_t *numbers, int64_t n_numbers)
 {
     reading plan = {.file = file, .row = (const hyb_plan_row *)file->section[HYB_SECTION_PLANS].bytes + number};
     if (find_rows(&plan) != HYB_OK)
@@ -183,10 +302,13 @@ hyb_plan *hyb_file_plan(const hyb_file *file, const int32_t *kernels, int64_t nu
     const size_t sizes[] = {
         (size_t)count[HYB_PART_STEPS] * sizeof(hyb_step), (size_t)count[HYB_PART_OPERANDS] * sizeof(hyb_operand),
         (size_t)count[HYB_PART_SLOTS] * sizeof(hyb_slot), (size_t)count[HYB_PART_OPS] * sizeof(hyb_map_op),
-        (size_t)count[HYB_PART_SLOTS],
+        (size_t)count[HYB_PART_SLOTS], (size_t)count[HYB_PART_ATTRS] * sizeof(hyb_attr),
+        (size_t)count[HYB_PART_CONTROLS] * sizeof(hyb_control),
+        ((size_t)plan.row->n_places + (size_t)plan.row->n_fills) * sizeof(int64_t),
     };
+    enum { BLOCKS = sizeof sizes / sizeof *sizes };
     size_t room = 64;
-    for (int i = 0; i < 5; i++)
+    for (int i = 0; i < BLOCKS; i++)
         room += (sizes[i] + 63) / 64 * 64;
     char *memory = hyb_alloc(room);
     if (!memory) {
@@ -194,33 +316,41 @@ hyb_plan *hyb_file_plan(const hyb_file *file, const int32_t *kernels, int64_t nu
         return NULL;
     }
     memset(memory, 0, room);
-    char *parts[5], *at = memory;
-    for (int i = 0; i < 5; at += (sizes[i] + 63) / 64 * 64, i++)
+    char *parts[BLOCKS], *at = memory;
+    for (int i = 0; i < BLOCKS; at += (sizes[i] + 63) / 64 * 64, i++)
         parts[i] = at;
     plan.steps = (hyb_step *)parts[0];
     plan.operands = (hyb_operand *)parts[1];
     plan.slots = (hyb_slot *)parts[2];
     plan.ops = (hyb_map_op *)parts[3];
     plan.written = (bool *)parts[4];
+    plan.attrs = (hyb_attr *)parts[5];
+    plan.controls = (hyb_control *)parts[6];
+    plan.offsets = (int64_t *)parts[7];
     memcpy(plan.steps, rows[HYB_PART_STEPS], sizes[0]);
     widen(rows[HYB_PART_OPERANDS], count[HYB_PART_OPERANDS], plan.row->rank, plan.operands);
     memcpy(plan.slots, rows[HYB_PART_SLOTS], sizes[2]);
     memcpy(plan.ops, rows[HYB_PART_OPS], sizes[3]);
+    memcpy(plan.attrs, rows[HYB_PART_ATTRS], sizes[5]);
+    memcpy(plan.controls, rows[HYB_PART_CONTROLS], sizes[6]);
     plan.spec = (hyb_plan_spec){
         .steps = plan.steps, .n_steps = count[HYB_PART_STEPS],
         .operands = plan.operands, .n_operands = count[HYB_PART_OPERANDS],
         .slots = plan.slots, .n_slots = count[HYB_PART_SLOTS],
         .ops = plan.ops, .n_ops = count[HYB_PART_OPS],
-        .attrs = (const hyb_attr *)rows[HYB_PART_ATTRS], .n_attrs = count[HYB_PART_ATTRS],
+        .attrs = plan.attrs, .n_attrs = count[HYB_PART_ATTRS],
         .constants = file->section[HYB_SECTION_CONSTANTS].bytes + plan.row->constants,
         .constants_nbytes = plan.row->constants_nbytes,
         .arena_nbytes = plan.row->arena_nbytes,
         .n_externals = plan.row->n_externals,
         .blocks = (const hyb_block *)rows[HYB_PART_BLOCKS], .n_blocks = count[HYB_PART_BLOCKS],
-        .controls = (const hyb_control *)rows[HYB_PART_CONTROLS], .n_controls = count[HYB_PART_CONTROLS],
+        .controls = plan.controls, .n_controls = count[HYB_PART_CONTROLS],
         .moves = (const hyb_move *)rows[HYB_PART_MOVES], .n_moves = count[HYB_PART_MOVES],
     };
-    hyb_plan *made = read_plan(&plan, kernels, nbytes, aliases) == HYB_OK ? hyb_plan_create(&plan.spec) : NULL;
+    hyb_plan *made = NULL;
+    if (read_plan(&plan, kernels, nbytes, aliases, numbers, n_numbers) == HYB_OK)
+        made = hyb_plan_create(&plan.spec);
+    hyb_free(plan.constants);
     hyb_free(memory);
     return made;
 }

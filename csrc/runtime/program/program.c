@@ -29,46 +29,29 @@ static hyb_status make_cells(hyb_program *program, const hyb_program *from)
     return HYB_OK;
 }
 
-/* Room for what is written anywhere but in place. */
+hyb_status hyb_cell_spare(hyb_cell *cell)
+{
+    if (cell->spare || cell->nbytes == 0)
+        return HYB_OK;
+    TRY(make_block(cell, 1));
+    cell->spare = cell->block[1];
+    return HYB_OK;
+}
+
+/* Room for what is written anywhere but in place; of functions of open axes, when they run. */
 static hyb_status make_spares(hyb_program *program)
 {
     hyb_code *code = program->code;
     for (int32_t i = 0; i < code->n_functions; i++) {
         const hyb_function *function = &code->functions[i];
-        const hyb_binding_row *bindings = hyb_bindings(code, function->row->first_binding);
-        for (int32_t e = 0; e < function->plan_row->n_outputs; e++) {
-            if (bindings[e].kind != HYB_BIND_WRITE || function->aliases[e] != e)
-                continue;
-            hyb_cell *cell = &program->cells[bindings[e].index];
-            if (cell->spare || cell->nbytes == 0)
-                continue;
-            TRY(make_block(cell, 1));
-            cell->spare = cell->block[1];
-        }
+        const hyb_bound *bound = function->row->n_symbols == 0 ? function->bound[0] : NULL;
+        if (!bound)
+            continue;
+        const hyb_binding_row *bindings = hyb_bindings(code, bound->of->row->first_binding);
+        for (int32_t e = 0; e < bound->of->plan_row->n_outputs; e++)
+            if (bindings[e].kind == HYB_BIND_WRITE && bound->aliases[e] == e)
+                TRY(hyb_cell_spare(&program->cells[bindings[e].index]));
     }
-    return HYB_OK;
-}
-
-static hyb_status make_kept(hyb_program *program, int32_t f)
-{
-    const hyb_function *function = &program->code->functions[f];
-    const hyb_plan_row *early = function->early_row;
-    if (!early)
-        return HYB_OK;
-    const int64_t *nbytes = function->nbytes + function->plan_row->n_externals;
-    const size_t table = ((size_t)early->n_externals * 8 + 63) / 64 * 64;
-    size_t room = 2 * table + 64;
-    for (int32_t e = 0; e < early->n_outputs; e++)
-        room += ((size_t)nbytes[e] + 63) / 64 * 64;
-    hyb_kept *kept = &program->kept[f];
-    char *at = kept->memory = hyb_alloc(room);
-    if (!at)
-        return hyb_fail(HYB_NO_MEMORY, "no memory for %zu bytes that are computed ahead", room);
-    kept->data = (char **)at;
-    kept->seen = (uint64_t *)(at + table);
-    at += 2 * table;
-    for (int32_t e = 0; e < early->n_outputs; at += ((size_t)nbytes[e] + 63) / 64 * 64, e++)
-        kept->data[e] = at;
     return HYB_OK;
 }
 
@@ -76,7 +59,7 @@ static hyb_status make_kept(hyb_program *program, int32_t f)
 static hyb_program *program_of(hyb_code *code, const hyb_program *from)
 {
     const size_t n = sizeof(hyb_program) + (size_t)code->n_cells * sizeof(hyb_cell)
-        + (size_t)code->n_functions * sizeof(hyb_kept);
+        + (size_t)code->n_aheads * sizeof(hyb_kept);
     hyb_program *program = calloc(1, n);
     if (!program || pthread_rwlock_init(&program->lock, NULL) != 0) {
         hyb_fail(HYB_NO_MEMORY, "no memory for %zu bytes of a program", n);
@@ -90,10 +73,11 @@ static hyb_program *program_of(hyb_code *code, const hyb_program *from)
     hyb_status status = make_cells(program, from);
     if (status == HYB_OK)
         status = make_spares(program);
-    for (int32_t f = 0; status == HYB_OK && f < code->n_functions; f++)
-        status = make_kept(program, f);
-    for (int32_t f = 0; status == HYB_OK && f < code->n_functions; f++)
-        status = hyb_program_prepare(program, f);
+    for (int32_t f = 0; status == HYB_OK && f < code->n_functions; f++) {
+        const hyb_function *function = &code->functions[f]; /* which sizes others are run at is not known */
+        if (function->row->n_symbols == 0 && function->bound[0]->of->row->ahead >= 0)
+            status = hyb_program_prepare(program, function->bound[0]->of->row->ahead);
+    }
     if (status == HYB_OK)
         return program;
     hyb_program_free(program);
@@ -184,7 +168,7 @@ void hyb_program_free(hyb_program *program)
         hyb_free(program->cells[i].block[0]);
         hyb_free(program->cells[i].block[1]);
     }
-    for (int32_t i = 0; i < program->code->n_functions; i++)
+    for (int32_t i = 0; i < program->code->n_aheads; i++)
         hyb_free(program->kept[i].memory);
     pthread_rwlock_destroy(&program->lock);
     hyb_code_release(program->code);
@@ -237,8 +221,12 @@ static hyb_status describe(const hyb_program *program, const hyb_value_row *valu
 {
     if (name)
         *name = string_of(program, value->name);
-    if (layout)
+    if (layout) {
         *layout = program->code->types[value->type].layout;
+        for (int32_t d = 0; d < layout->rank; d++)
+            if (layout->shape[d] < 0)
+                layout->shape[d] = -1;
+    }
     return HYB_OK;
 }
 
@@ -259,7 +247,37 @@ hyb_status hyb_program_output(const hyb_program *program, int32_t f, int32_t i, 
     const hyb_function_row *row = program->code->functions[f].row;
     if (i < 0 || i >= row->n_outputs)
         return hyb_fail(HYB_BAD_ARGUMENT, "there is no output %d of %d", i, row->n_outputs);
-    return describe(program, hyb_values(program->code, row->first_output) + i, name, layout);
+    const hyb_function *function = &program->code->functions[f];
+    TRY(describe(program, hyb_values(program->code, function->cases->row->first_output) + i, name, layout));
+    for (int32_t k = 1; layout && k < row->n_cases; k++) { /* what another case has is open, too */
+        hyb_layout other;
+        TRY(describe(program, hyb_values(program->code, function->cases[k].row->first_output) + i, NULL, &other));
+        for (int32_t d = 0; d < layout->rank; d++)
+            if (other.shape[d] != layout->shape[d])
+                layout->shape[d] = -1;
+    }
+    bool open = false;
+    for (int32_t d = layout ? layout->rank - 1 : -1; d >= 0; d--) {
+        if (open)
+            layout->strides[d] = 0;
+        open |= layout->shape[d] < 0;
+    }
+    return HYB_OK;
+}
+
+hyb_status hyb_program_output_layout(hyb_program *program, int32_t f, int32_t i, const hyb_layout *inputs, hyb_layout *layout)
+{
+    TRY(hyb_program_output(program, f, i, NULL, layout));
+    hyb_function *function = &program->code->functions[f];
+    int64_t sizes[HYB_MOST_SYMBOLS];
+    if (!inputs || function->row->n_symbols == 0)
+        return HYB_OK;
+    TRY(hyb_sizes_of(program->code, function, inputs, sizes));
+    hyb_bound *bound;
+    TRY(hyb_bound_at(program->code, function, sizes, &bound));
+    *layout = bound->values[function->row->n_inputs + i].layout;
+    hyb_bound_release(bound);
+    return HYB_OK;
 }
 
 /* Cells ------------------------------------------------------------------------------------------ */

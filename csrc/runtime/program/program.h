@@ -38,6 +38,13 @@ typedef enum {
     HYB_SECTION_CELLS,       /* hyb_cell_row */
     HYB_SECTION_ALIASES,     /* hyb_text: further names of cells */
     HYB_SECTION_NOTES,       /* hyb_note_row */
+    HYB_SECTION_SYMBOLS,     /* hyb_symbol_row: sizes of open axes */
+    HYB_SECTION_CASES,       /* hyb_case_row: what serves which sizes of a function */
+    HYB_SECTION_AHEAD,       /* hyb_ahead_row: plans that run before those of functions */
+    HYB_SECTION_FORMULAS,    /* hyb_formula_row: numbers that depend on sizes */
+    HYB_SECTION_WORDS,       /* hyb_word_row: where they stand in the arrays of plans */
+    HYB_SECTION_ARENAS,      /* hyb_place: what is laid out when a plan is bound to sizes */
+    HYB_SECTION_FILLS,       /* hyb_fill_row: literals that depend on sizes */
     HYB_SECTION_CONSTANTS,   /* bytes of literals */
     HYB_SECTION_DATA,        /* bytes of cells */
     HYB_SECTION_KINDS
@@ -61,7 +68,7 @@ typedef struct {
 
 typedef struct {
     int32_t dtype, rank;
-    int64_t first_dim;
+    int64_t first_dim; /* a size below 0 is number -1 - size of the plan; of an input: of the symbols */
 } hyb_type_row;
 
 typedef enum { HYB_FROM_EXTERNAL, HYB_FROM_INPUT, HYB_FROM_CELL } hyb_value_source;
@@ -74,11 +81,72 @@ typedef struct {
 } hyb_value_row;
 
 typedef struct {
-    hyb_text name, inputs, outputs, graph; /* trees of the arguments and results; text of the graph */
-    int32_t plan, early; /* early: the plan that makes what is kept, or -1 */
-    int32_t first_input, n_inputs, first_output, n_outputs;
-    int32_t first_binding, first_early; /* one for each external of the plan */
+    hyb_text name, inputs, outputs; /* trees of the arguments and results */
+    int32_t first_input, n_inputs, n_outputs;
+    int32_t first_symbol, n_symbols; /* of the open axes of its inputs */
+    int32_t first_case, n_cases;     /* the first whose conditions hold serves a call */
+    int32_t unused;
 } hyb_function_row;
+
+typedef struct {
+    hyb_text name;
+    int64_t low, high; /* both included */
+} hyb_symbol_row;
+
+typedef struct {
+    hyb_text graph;     /* its text */
+    int32_t plan, ahead; /* ahead: what makes what is kept, or -1 */
+    int32_t first_output;
+    int32_t first_binding; /* one for each external of the plan */
+    int32_t first_formula, n_formulas; /* its conditions */
+} hyb_case_row;
+
+typedef struct {
+    int32_t plan, first_binding;
+} hyb_ahead_row;
+
+/* One number, of those before it: first the symbols of the function, then what the formulas of one case
+ * or plan give, in their order.  Floats are the integers of their bits. */
+typedef struct {
+    int32_t op, a; /* a hyb_formula_op; its first operand, by its place among these */
+    int64_t b;     /* the second one; of a constant its value */
+} hyb_formula_row;
+
+typedef enum {
+    HYB_F_CONSTANT, /* b */
+    HYB_F_ADD, HYB_F_SUB, HYB_F_MUL, HYB_F_DIV, HYB_F_MOD, /* as Python's, which round down */
+    HYB_F_AND, HYB_F_OR, HYB_F_XOR, HYB_F_SHL, HYB_F_SHR, HYB_F_POW, HYB_F_ABS, HYB_F_BITS, HYB_F_ISQRT,
+    HYB_F_FLOAT, /* of an int of at most 2^53 */
+    HYB_F_FADD, HYB_F_FSUB, HYB_F_FMUL, HYB_F_FDIV, HYB_F_FFLOORDIV, HYB_F_FMOD, HYB_F_FPOW, HYB_F_FABS,
+    HYB_F_TRUNC, HYB_F_FLOOR, HYB_F_CEIL, HYB_F_ROUND, /* from floats to ints; half to even */
+    HYB_F_MATH,  /* function b of HYB_MATH */
+    /* That a compares with b in this way, or not; these give 0. */
+    HYB_F_EQ, HYB_F_NE, HYB_F_LT, HYB_F_GE, HYB_F_LE, HYB_F_GT,
+    HYB_F_FEQ, HYB_F_FNE, HYB_F_FLT, HYB_F_FNLT, HYB_F_FLE, HYB_F_FNLE,
+    HYB_F_KINDS
+} hyb_formula_op;
+
+typedef enum { HYB_WORD_FORMULA, HYB_WORD_PLACE, HYB_WORD_FILL } hyb_word_kind;
+
+/* 8 bytes of a plan: a number of a formula, or the offset of a place of the arena or of a literal. */
+typedef struct {
+    int32_t part, word; /* a hyb_plan_part */
+    int32_t kind, number;
+} hyb_word_row;
+
+typedef enum {
+    HYB_FILL_INT, HYB_FILL_FLOAT,            /* one element: a number */
+    HYB_FILL_RANGE, HYB_FILL_FLOAT_RANGE,    /* start, stop, step */
+    HYB_FILL_LINSPACE,                       /* start, stop, elements, whether stop is the last */
+    HYB_FILL_EYE, HYB_FILL_LOWER, HYB_FILL_UPPER, /* rows, columns, diagonal */
+    HYB_FILL_NEAREST,                        /* of how many, how many, scale, from the middle of each */
+    HYB_FILLS
+} hyb_fill_kind;
+
+typedef struct {
+    int32_t kind, dtype;
+    int32_t given[4]; /* by their places among the numbers of the plan */
+} hyb_fill_row;
 
 typedef enum {
     HYB_BIND_RESULT,  /* output `index` of the function */
@@ -104,6 +172,8 @@ typedef struct {
     int32_t n_externals, n_outputs, first_external;
     int32_t rank;         /* axes of the operands: their shapes, then their strides */
     int32_t first_line, n_steps;
+    int32_t first_formula, n_formulas, first_word, n_words; /* what depends on sizes */
+    int32_t first_place, n_places, first_fill, n_fills;
     struct { int64_t offset, nbytes; } part[HYB_PARTS];
 } hyb_plan_row;
 
@@ -154,26 +224,62 @@ uint64_t hyb_file_hash(const hyb_file *file); /* what the header's has to be */
 bool hyb_rows_hold(int64_t first, int64_t count, int64_t all);
 const char *hyb_file_text(const hyb_file *file, hyb_text text, size_t *n); /* ends with a 0; NULL: not within */
 
+/* formulas.c: the numbers that `n` rows from `first` on give, behind those of `known` symbols.  NULL, or
+ * what is wrong. */
+const char *hyb_evaluate(const hyb_file *file, int32_t first, int32_t n, int32_t known, int64_t *numbers);
+
+/* fills.c: the bytes of a literal; written to `to`, if it is not NULL.  -1: there is no such one. */
+int64_t hyb_fill(const hyb_fill_row *row, const int64_t *numbers, int64_t n_numbers, char *to);
+
 /* plan_file.c: the plan of row `plan`, whose outputs lie where `aliases` says: of each external the one
- * that has its bytes.  NULL on failure. */
+ * that has its bytes.  `numbers` are those of its symbols and formulas.  NULL on failure. */
 hyb_plan *hyb_file_plan(const hyb_file *file, const int32_t *kernels, int64_t plan, const int64_t *nbytes,
-                        const int32_t *aliases);
+                        const int32_t *aliases, const int64_t *numbers, int64_t n_numbers);
 
 typedef struct {
-    hyb_layout layout; /* dense */
-    int64_t nbytes;
+    hyb_layout layout; /* dense; sizes of open axes are those of the file */
+    int64_t nbytes;    /* -1: axes are open */
 } hyb_value_type;
 
-/* A function, as it is in all forks. */
+/* What serves some sizes of a function, as it is in all forks. */
+typedef struct {
+    const hyb_case_row *row;
+    const hyb_plan_row *plan_row;
+    const int32_t *aliases; /* of each external of the plan the one whose bytes it had best have */
+} hyb_case;
+
+/* A case at sizes. */
+typedef struct {
+    const hyb_case *of;
+    hyb_plan *plan;
+    const int32_t *aliases; /* of each external of the plan the one whose bytes it has */
+    const int64_t *nbytes;  /* of each external of the plan */
+    const hyb_value_type *values; /* inputs, then outputs of the function */
+    const int64_t *sizes;   /* of its symbols */
+    int64_t scratch_nbytes; /* of outputs that nobody asks for */
+    uint64_t used;          /* when it was last asked for */
+    _Atomic int32_t users;
+} hyb_bound;
+
+enum { HYB_BOUND_KEPT = 8, HYB_MOST_SYMBOLS = 64 };
+
 typedef struct {
     const hyb_function_row *row;
-    const hyb_plan_row *plan_row, *early_row;
-    hyb_plan *plan, *early;  /* early: NULL: nothing is kept */
-    const int32_t *aliases;  /* of each external of the plan the one whose bytes it has */
-    const int64_t *nbytes;   /* of each external of the plan, then of the early plan */
-    int64_t scratch_nbytes;  /* of outputs that nobody asks for */
+    const hyb_symbol_row *symbols;
+    hyb_case *cases;
     bool writes;
+    pthread_mutex_t lock; /* of what follows */
+    hyb_bound *bound[HYB_BOUND_KEPT]; /* the first alone, for good, where there are no symbols */
+    uint64_t clock;
 } hyb_function;
+
+/* A plan that makes what is kept. */
+typedef struct {
+    const hyb_ahead_row *row;
+    const hyb_plan_row *plan_row;
+    hyb_plan *plan;
+    int64_t *nbytes; /* of its externals */
+} hyb_ahead;
 
 /* What forks share. */
 typedef struct {
@@ -182,8 +288,11 @@ typedef struct {
     int32_t *kernels; /* of each row of the table */
     hyb_value_type *types;
     hyb_function *functions;
+    hyb_case *cases;
+    hyb_ahead *aheads;
     bool *written; /* of each cell: whether a function writes it */
-    int32_t n_functions, n_cells, n_types;
+    int32_t n_functions, n_cells, n_types, n_cases, n_aheads;
+    int32_t n_locks; /* of functions, that are made */
     char *memory; /* in which these stand */
 } hyb_code;
 
@@ -195,9 +304,9 @@ typedef struct {
     uint64_t version; /* counts writes */
 } hyb_cell;
 
-/* What an early plan has made of cells, and which versions of them. */
+/* What a plan has made ahead of cells, and of which versions of them. */
 typedef struct {
-    char *memory;
+    char *memory; /* NULL: it has not run */
     char **data;
     uint64_t *seen;
     bool made;
@@ -206,7 +315,7 @@ typedef struct {
 struct hyb_program {
     hyb_code *code;
     hyb_cell *cells;
-    hyb_kept *kept; /* of each function */
+    hyb_kept *kept; /* of each ahead */
     pthread_rwlock_t lock; /* runs that write a cell exclude others */
 };
 
@@ -216,13 +325,22 @@ void hyb_code_release(hyb_code *code);
 const hyb_binding_row *hyb_bindings(const hyb_code *code, int32_t first);
 const hyb_value_row *hyb_values(const hyb_code *code, int32_t first);
 const hyb_cell_row *hyb_cell_rows(const hyb_code *code);
+const hyb_external_row *hyb_externals(const hyb_code *code, const hyb_plan_row *plan);
 
-/* program_run.c: computes ahead what is kept for function f, while nothing else runs. */
-hyb_status hyb_program_prepare(hyb_program *program, int32_t f);
+/* program_bind.c: sizes of inputs, and functions at these. */
+hyb_status hyb_sizes_of(const hyb_code *code, const hyb_function *function, const hyb_layout *layouts, int64_t *sizes);
+hyb_status hyb_bound_at(hyb_code *code, hyb_function *function, const int64_t *sizes, hyb_bound **bound);
+void hyb_bound_release(hyb_bound *bound); /* NULL: nothing */
+const hyb_case *hyb_case_at(const hyb_code *code, const hyb_function *function, const int64_t *sizes); /* NULL: none */
+
+/* program_run.c: computes ahead what is kept, while nothing else runs. */
+hyb_status hyb_program_prepare(hyb_program *program, int32_t ahead);
+hyb_status hyb_cell_spare(hyb_cell *cell); /* program.c: there is room for what is not written in place */
 
 /* program_text.c */
 enum { HYB_TYPE_TEXT = 128 };
 const char *hyb_type_text(const hyb_layout *layout, char *text); /* f32[32,64] */
+const char *hyb_open_text(const hyb_code *code, const hyb_function *function, const hyb_layout *layout, char *text);
 /* The text of a file for a message: what does not print is a question mark. */
 const char *hyb_shown(const hyb_file *file, hyb_text text, char *shown, size_t room);
 #endif

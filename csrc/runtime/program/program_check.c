@@ -1,9 +1,9 @@
-/* program_check.c - reads the tables of a file, which may say anything, and makes its plans. */
+/* program_check.c - reads the tables of a file, which may say anything. */
 #include <stdlib.h>
 
 #include "runtime/program/program.h"
 
-enum { MOST_ROWS = 1 << 16, NAME = 96 };
+enum { MOST_ROWS = 1 << 16, MOST_FORMULAS = 1 << 20, NAME = 96 };
 static const int64_t MOST_BYTES = INT64_C(1) << 46; /* of a value: sums of MOST_ROWS of them do not wrap */
 
 const hyb_binding_row *hyb_bindings(const hyb_code *code, int32_t first)
@@ -21,7 +21,7 @@ const hyb_cell_row *hyb_cell_rows(const hyb_code *code)
     return (const hyb_cell_row *)code->file.section[HYB_SECTION_CELLS].bytes;
 }
 
-static const hyb_external_row *externals_of(const hyb_code *code, const hyb_plan_row *plan)
+const hyb_external_row *hyb_externals(const hyb_code *code, const hyb_plan_row *plan)
 {
     return (const hyb_external_row *)code->file.section[HYB_SECTION_EXTERNALS].bytes + plan->first_external;
 }
@@ -58,6 +58,7 @@ static hyb_status read_types(hyb_code *code)
     const hyb_file *file = &code->file;
     const hyb_type_row *rows = (const hyb_type_row *)file->section[HYB_SECTION_TYPES].bytes;
     const int64_t *dims = (const int64_t *)file->section[HYB_SECTION_DIMS].bytes;
+    const int64_t numbers = file->section[HYB_SECTION_SYMBOLS].count + file->section[HYB_SECTION_FORMULAS].count;
     for (int32_t i = 0; i < code->n_types; i++) {
         hyb_layout *layout = &code->types[i].layout;
         int64_t nbytes = hyb_itemsize(rows[i].dtype), items = 1;
@@ -65,15 +66,20 @@ static hyb_status read_types(hyb_code *code)
             || !hyb_rows_hold(rows[i].first_dim, rows[i].rank, file->section[HYB_SECTION_DIMS].count))
             return hyb_fail(HYB_BAD_FILE, "type %d: dtype %d and rank %d", i, rows[i].dtype, rows[i].rank);
         *layout = (hyb_layout){.dtype = rows[i].dtype, .rank = rows[i].rank};
+        bool open = false;
         for (int32_t d = layout->rank - 1; d >= 0; d--) {
             const int64_t size = dims[rows[i].first_dim + d];
             layout->shape[d] = size;
-            layout->strides[d] = nbytes * items;
+            layout->strides[d] = open ? 0 : nbytes * items;
+            if (size < 0 && size >= -numbers) {
+                open = true;
+                continue;
+            }
             if (size < 0 || (size > 0 && items > MOST_BYTES / nbytes / size))
                 return hyb_fail(HYB_BAD_FILE, "type %d: size %lld of axis %d", i, (long long)size, d);
             items *= size > 0 ? size : 1;
         }
-        code->types[i].nbytes = nbytes * hyb_elements(layout);
+        code->types[i].nbytes = open ? -1 : nbytes * hyb_elements(layout);
     }
     return HYB_OK;
 }
@@ -88,17 +94,18 @@ static hyb_status check_cells(hyb_code *code)
             && hyb_rows_hold(row->first_alias, row->n_aliases, file->section[HYB_SECTION_ALIASES].count)
             && row->offset % 64 == 0
             && hyb_rows_hold(row->offset, row->nbytes, file->section[HYB_SECTION_DATA].nbytes);
-        if (!good || row->nbytes != code->types[row->type].nbytes)
+        if (!good || row->nbytes != code->types[row->type].nbytes) /* no open type has any */
             return hyb_fail(HYB_BAD_FILE, "cell %d: its name, type or %lld bytes are not there", i,
                             (long long)row->nbytes);
     }
     return HYB_OK;
 }
 
-/* A function while it is read: what its bindings have named so far. */
+/* A function while it is read: what the bindings of a case have named so far. */
 typedef struct {
     hyb_code *code;
     hyb_function *function;
+    hyb_case *of;
     int32_t number;
     int32_t *reads, *writes; /* of each cell: the external that is bound to it, or -1 */
 } reading;
@@ -110,23 +117,29 @@ static hyb_status bad(const reading *f, const char *what, int64_t number)
     return hyb_fail(HYB_BAD_FILE, "function %s: %s %lld", name, what, (long long)number);
 }
 
-static hyb_status find_plan(const reading *f, int32_t number, const hyb_plan_row **found)
+/* A plan whose externals are there, and have types; NULL otherwise. */
+static const hyb_plan_row *find_plan(const hyb_code *code, int32_t number)
 {
-    const hyb_file *file = &f->code->file;
-    if (!hyb_rows_hold(number, 1, file->section[HYB_SECTION_PLANS].count))
-        return bad(f, "there is no plan", number);
-    *found = (const hyb_plan_row *)file->section[HYB_SECTION_PLANS].bytes + number;
-    if ((*found)->n_externals < 0 || (*found)->n_externals > MOST_ROWS || (*found)->n_outputs < 0
-        || (*found)->n_outputs > (*found)->n_externals
-        || !hyb_rows_hold((*found)->first_external, (*found)->n_externals, file->section[HYB_SECTION_EXTERNALS].count))
-        return bad(f, "no such externals of plan", number);
-    const hyb_external_row *rows = externals_of(f->code, *found);
-    for (int32_t e = 0; e < (*found)->n_externals; e++)
-        if (!hyb_rows_hold(rows[e].type, 1, f->code->n_types))
-            return bad(f, "no type of external", e);
-    return HYB_OK;
+    const hyb_file *file = &code->file;
+    if (!hyb_rows_hold(number, 1, file->section[HYB_SECTION_PLANS].count)) {
+        hyb_fail(HYB_BAD_FILE, "there is no plan %d", number);
+        return NULL;
+    }
+    const hyb_plan_row *plan = (const hyb_plan_row *)file->section[HYB_SECTION_PLANS].bytes + number;
+    bool good = plan->n_externals >= 0 && plan->n_externals <= MOST_ROWS && plan->n_outputs >= 0
+        && plan->n_outputs <= plan->n_externals
+        && hyb_rows_hold(plan->first_external, plan->n_externals, file->section[HYB_SECTION_EXTERNALS].count)
+        && hyb_rows_hold(plan->first_formula, plan->n_formulas, file->section[HYB_SECTION_FORMULAS].count)
+        && plan->n_formulas <= MOST_FORMULAS;
+    for (int32_t e = 0; good && e < plan->n_externals; e++)
+        good = hyb_rows_hold(hyb_externals(code, plan)[e].type, 1, code->n_types);
+    if (good)
+        return plan;
+    hyb_fail(HYB_BAD_FILE, "no such externals or formulas of plan %d", number);
+    return NULL;
 }
 
+/* Sizes of open axes are those of one number: of one plan, or of the symbols of one function. */
 static bool same_type(const hyb_code *code, int32_t a, int32_t b)
 {
     const hyb_layout *one = &code->types[a].layout, *other = &code->types[b].layout;
@@ -134,15 +147,15 @@ static bool same_type(const hyb_code *code, int32_t a, int32_t b)
 }
 
 /* What an external is bound to is there, once, and has its type. */
-static hyb_status check_binding(reading *f, int32_t e, bool early)
+static hyb_status check_binding(reading *f, int32_t e)
 {
     hyb_code *code = f->code;
-    const hyb_plan_row *plan = early ? f->function->early_row : f->function->plan_row;
+    const hyb_plan_row *plan = f->of->plan_row;
     const hyb_function_row *row = f->function->row;
-    const hyb_binding_row *binding = hyb_bindings(code, early ? row->first_early : row->first_binding) + e;
+    const hyb_binding_row *binding = hyb_bindings(code, f->of->row->first_binding) + e;
     const bool output = e < plan->n_outputs;
-    const int32_t type = externals_of(code, plan)[e].type;
-    if (output != (binding->kind <= HYB_BIND_SCRATCH) || (early && binding->kind != (output ? HYB_BIND_SCRATCH : HYB_BIND_CELL)))
+    const int32_t type = hyb_externals(code, plan)[e].type;
+    if (output != (binding->kind <= HYB_BIND_SCRATCH))
         return bad(f, "a binding does not suit external", e);
     int32_t bound;
     switch (binding->kind) {
@@ -150,7 +163,7 @@ static hyb_status check_binding(reading *f, int32_t e, bool early)
     case HYB_BIND_RESULT:
         if (!hyb_rows_hold(binding->index, 1, row->n_outputs))
             return bad(f, "no such result of external", e);
-        bound = hyb_values(code, row->first_output)[binding->index].type;
+        bound = hyb_values(code, f->of->row->first_output)[binding->index].type;
         break;
     case HYB_BIND_INPUT:
         if (!hyb_rows_hold(binding->index, 1, row->n_inputs))
@@ -158,41 +171,61 @@ static hyb_status check_binding(reading *f, int32_t e, bool early)
         bound = hyb_values(code, row->first_input)[binding->index].type;
         break;
     case HYB_BIND_KEPT:
-        if (!f->function->early_row || !hyb_rows_hold(binding->index, 1, f->function->early_row->n_outputs))
+        if (f->of->row->ahead < 0 || !hyb_rows_hold(binding->index, 1, code->aheads[f->of->row->ahead].plan_row->n_outputs))
             return bad(f, "nothing is kept for external", e);
-        bound = externals_of(code, f->function->early_row)[binding->index].type;
+        bound = hyb_externals(code, code->aheads[f->of->row->ahead].plan_row)[binding->index].type;
         break;
     case HYB_BIND_CELL:
-    case HYB_BIND_WRITE:
+    case HYB_BIND_WRITE: {
         if (!hyb_rows_hold(binding->index, 1, code->n_cells))
             return bad(f, "no such cell of external", e);
         bound = hyb_cell_rows(code)[binding->index].type;
-        if (!early) {
-            int32_t *one = (binding->kind == HYB_BIND_CELL ? f->reads : f->writes) + binding->index;
-            if (*one >= 0)
-                return bad(f, "two externals are cell", binding->index);
-            *one = e;
-        }
+        int32_t *one = (binding->kind == HYB_BIND_CELL ? f->reads : f->writes) + binding->index;
+        if (*one >= 0)
+            return bad(f, "two externals are cell", binding->index);
+        *one = e;
         break;
+    }
     default: return bad(f, "unknown binding of external", e);
     }
     return same_type(code, type, bound) ? HYB_OK : bad(f, "another type than its binding has external", e);
 }
 
-static hyb_status check_values(const reading *f)
+static hyb_status check_values(const reading *f, int32_t first, int32_t n)
 {
     const hyb_code *code = f->code;
-    const hyb_function_row *row = f->function->row;
-    const int64_t values = code->file.section[HYB_SECTION_VALUES].count;
-    if (!hyb_rows_hold(row->first_input, row->n_inputs, values) || !hyb_rows_hold(row->first_output, row->n_outputs, values)
-        || row->n_inputs > MOST_ROWS || row->n_outputs > MOST_ROWS)
-        return bad(f, "its inputs or outputs are not there:", row->first_input);
-    for (int32_t i = 0; i < row->n_inputs + row->n_outputs; i++) {
-        const hyb_value_row *value = i < row->n_inputs ? hyb_values(code, row->first_input) + i
-                                                       : hyb_values(code, row->first_output) + (i - row->n_inputs);
+    if (n > MOST_ROWS || !hyb_rows_hold(first, n, code->file.section[HYB_SECTION_VALUES].count))
+        return bad(f, "its inputs or outputs are not there:", first);
+    for (int32_t i = 0; i < n; i++) {
+        const hyb_value_row *value = hyb_values(code, first) + i;
         if (!is_text(&code->file, value->name) || !hyb_rows_hold(value->type, 1, code->n_types))
             return bad(f, "no name or type of value", i);
     }
+    return HYB_OK;
+}
+
+/* Each symbol is the size of an axis of an input, and no input has another open size. */
+static hyb_status check_symbols(const reading *f)
+{
+    const hyb_code *code = f->code;
+    const hyb_function_row *row = f->function->row;
+    if (row->n_symbols > HYB_MOST_SYMBOLS
+        || !hyb_rows_hold(row->first_symbol, row->n_symbols, code->file.section[HYB_SECTION_SYMBOLS].count))
+        return bad(f, "its symbols are not there:", row->first_symbol);
+    f->function->symbols = (const hyb_symbol_row *)code->file.section[HYB_SECTION_SYMBOLS].bytes + row->first_symbol;
+    bool found[HYB_MOST_SYMBOLS] = {false};
+    for (int32_t i = 0; i < row->n_inputs; i++) {
+        const hyb_layout *layout = &code->types[hyb_values(code, row->first_input)[i].type].layout;
+        for (int32_t d = 0; d < layout->rank; d++) {
+            if (layout->shape[d] < -row->n_symbols)
+                return bad(f, "no such symbol of input", i);
+            if (layout->shape[d] < 0)
+                found[-1 - layout->shape[d]] = true;
+        }
+    }
+    for (int32_t i = 0; i < row->n_symbols; i++)
+        if (!found[i] || !is_text(&code->file, f->function->symbols[i].name) || f->function->symbols[i].low < 0)
+            return bad(f, "no input or no name has symbol", i);
     return HYB_OK;
 }
 
@@ -201,15 +234,20 @@ static hyb_status check_outputs(const reading *f)
 {
     const hyb_code *code = f->code;
     const hyb_function_row *row = f->function->row;
+    const hyb_value_row *outputs = hyb_values(code, f->of->row->first_output);
     for (int32_t i = 0; i < row->n_outputs; i++) {
-        const hyb_value_row *value = hyb_values(code, row->first_output) + i;
+        const hyb_value_row *value = &outputs[i];
+        const hyb_layout *first = &code->types[hyb_values(code, f->function->cases->row->first_output)[i].type].layout;
+        const hyb_layout *own = &code->types[value->type].layout;
+        if (first->rank != own->rank || first->dtype != own->dtype)
+            return bad(f, "another type in another case has output", i);
         int32_t type;
         switch (value->source) {
         case HYB_FROM_EXTERNAL:
-            if (!hyb_rows_hold(value->index, 1, f->function->plan_row->n_outputs))
+            if (!hyb_rows_hold(value->index, 1, f->of->plan_row->n_outputs))
                 return bad(f, "no such external of output", i);
-            type = externals_of(code, f->function->plan_row)[value->index].type;
-            const hyb_binding_row *binding = hyb_bindings(code, row->first_binding) + value->index;
+            type = hyb_externals(code, f->of->plan_row)[value->index].type;
+            const hyb_binding_row *binding = hyb_bindings(code, f->of->row->first_binding) + value->index;
             if (binding->kind == HYB_BIND_SCRATCH || (binding->kind == HYB_BIND_RESULT && binding->index > i))
                 return bad(f, "another binding than its own has output", i);
             break;
@@ -228,12 +266,11 @@ static hyb_status check_outputs(const reading *f)
         if (!same_type(code, type, value->type))
             return bad(f, "another type than its source has output", i);
     }
-    for (int32_t e = 0; e < f->function->plan_row->n_outputs; e++) {
-        const hyb_binding_row *binding = hyb_bindings(code, row->first_binding) + e;
+    for (int32_t e = 0; e < f->of->plan_row->n_outputs; e++) {
+        const hyb_binding_row *binding = hyb_bindings(code, f->of->row->first_binding) + e;
         if (binding->kind != HYB_BIND_RESULT)
             continue;
-        const hyb_value_row *value = hyb_values(code, row->first_output) + binding->index;
-        if (value->source != HYB_FROM_EXTERNAL || value->index != e)
+        if (outputs[binding->index].source != HYB_FROM_EXTERNAL || outputs[binding->index].index != e)
             return bad(f, "another external than its own has result", binding->index);
     }
     return HYB_OK;
@@ -242,9 +279,9 @@ static hyb_status check_outputs(const reading *f)
 /* Outputs that become cells are written over these, where the plan may do so. */
 static void lay_outputs(reading *f, int32_t *aliases)
 {
-    const hyb_plan_row *plan = f->function->plan_row;
-    const hyb_external_row *rows = externals_of(f->code, plan);
-    const hyb_binding_row *bindings = hyb_bindings(f->code, f->function->row->first_binding);
+    const hyb_plan_row *plan = f->of->plan_row;
+    const hyb_external_row *rows = hyb_externals(f->code, plan);
+    const hyb_binding_row *bindings = hyb_bindings(f->code, f->of->row->first_binding);
     for (int32_t e = 0; e < plan->n_externals; e++) {
         aliases[e] = e;
         if (e >= plan->n_outputs || bindings[e].kind != HYB_BIND_WRITE || rows[e].exposed)
@@ -255,39 +292,45 @@ static void lay_outputs(reading *f, int32_t *aliases)
     }
 }
 
-static hyb_status make_plans(reading *f, int32_t *aliases, int64_t *nbytes)
+static hyb_status read_case(reading *f)
 {
     hyb_code *code = f->code;
-    hyb_function *function = f->function;
-    const hyb_plan_row *plan = function->plan_row, *early = function->early_row;
-    function->aliases = aliases;
-    function->nbytes = nbytes;
-    for (int32_t e = 0; e < plan->n_externals; e++) {
-        nbytes[e] = code->types[externals_of(code, plan)[e].type].nbytes;
-        const int32_t kind = hyb_bindings(code, function->row->first_binding)[e].kind;
-        function->writes |= kind == HYB_BIND_WRITE;
-        if (kind == HYB_BIND_SCRATCH)
-            function->scratch_nbytes += (nbytes[e] + 63) / 64 * 64;
-    }
-    lay_outputs(f, aliases);
-    function->plan = hyb_file_plan(&code->file, code->kernels, function->row->plan, nbytes, aliases);
-    if (!function->plan) { /* then nothing is written in place; if that is not why, it says so again */
-        for (int32_t e = 0; e < plan->n_externals; e++)
-            aliases[e] = e;
-        function->plan = hyb_file_plan(&code->file, code->kernels, function->row->plan, nbytes, aliases);
-    }
-    if (!function->plan)
+    const hyb_file *file = &code->file;
+    const hyb_case_row *row = f->of->row;
+    if (!is_text(file, row->graph) || row->n_formulas > MOST_FORMULAS
+        || !hyb_rows_hold(row->first_formula, row->n_formulas, file->section[HYB_SECTION_FORMULAS].count))
+        return bad(f, "no graph or no conditions of case", f->of - f->function->cases);
+    TRY(check_values(f, row->first_output, f->function->row->n_outputs));
+    if (!(f->of->plan_row = find_plan(code, row->plan)))
         return HYB_BAD_FILE;
-    if (!early)
-        return HYB_OK;
-    int32_t *own = aliases + plan->n_externals;
-    int64_t *early_nbytes = nbytes + plan->n_externals;
-    for (int32_t e = 0; e < early->n_externals; e++) {
-        own[e] = e;
-        early_nbytes[e] = code->types[externals_of(code, early)[e].type].nbytes;
+    if (row->ahead >= code->n_aheads)
+        return bad(f, "there is no plan that runs ahead of case", f->of - f->function->cases);
+    const int32_t n = f->of->plan_row->n_externals;
+    if (!hyb_rows_hold(row->first_binding, n, file->section[HYB_SECTION_BINDINGS].count))
+        return bad(f, "its bindings are not there:", row->first_binding);
+    for (int32_t i = 0; i < code->n_cells; i++)
+        f->reads[i] = f->writes[i] = -1;
+    for (int32_t e = 0; e < n; e++)
+        TRY(check_binding(f, e));
+    TRY(check_outputs(f));
+    int32_t *aliases = hyb_alloc((size_t)(n + 1) * sizeof *aliases);
+    if (!aliases)
+        return hyb_fail(HYB_NO_MEMORY, "no memory for %d externals", n);
+    f->of->aliases = aliases;
+    lay_outputs(f, aliases);
+    for (int32_t i = 0; i < code->n_cells; i++) {
+        code->written[i] |= f->writes[i] >= 0;
+        f->function->writes |= f->writes[i] >= 0;
     }
-    function->early = hyb_file_plan(&code->file, code->kernels, function->row->early, early_nbytes, own);
-    return function->early ? HYB_OK : HYB_BAD_FILE;
+    return HYB_OK;
+}
+
+static hyb_status located(const hyb_code *code, const hyb_function *function, hyb_status status)
+{
+    char name[NAME], text[HYB_TEXT - NAME];
+    memcpy(text, hyb_last_error(), sizeof text);
+    text[sizeof text - 1] = 0;
+    return hyb_fail(status, "function %s: %s", hyb_shown(&code->file, function->row->name, name, sizeof name), text);
 }
 
 static hyb_status read_function(reading *f)
@@ -296,44 +339,68 @@ static hyb_status read_function(reading *f)
     hyb_function *function = f->function;
     const hyb_function_row *row = function->row;
     const hyb_file *file = &code->file;
-    if (!is_text(file, row->name) || !is_text(file, row->inputs) || !is_text(file, row->outputs) || !is_text(file, row->graph))
+    if (pthread_mutex_init(&function->lock, NULL) != 0)
+        return hyb_fail(HYB_NO_MEMORY, "no memory for a lock");
+    code->n_locks++;
+    if (!is_text(file, row->name) || !is_text(file, row->inputs) || !is_text(file, row->outputs))
         return bad(f, "no name, or no trees, of function", f->number);
-    TRY(check_values(f));
-    TRY(find_plan(f, row->plan, &function->plan_row));
-    if (row->early >= 0)
-        TRY(find_plan(f, row->early, &function->early_row));
-    const int64_t bindings = file->section[HYB_SECTION_BINDINGS].count;
-    const int32_t n = function->plan_row->n_externals, n_early = function->early_row ? function->early_row->n_externals : 0;
-    if (!hyb_rows_hold(row->first_binding, n, bindings) || (n_early && !hyb_rows_hold(row->first_early, n_early, bindings)))
-        return bad(f, "its bindings are not there:", row->first_binding);
-    for (int32_t i = 0; i < code->n_cells; i++)
-        f->reads[i] = f->writes[i] = -1;
-    for (int32_t e = 0; e < n; e++)
-        TRY(check_binding(f, e, false));
-    for (int32_t e = 0; e < n_early; e++)
-        TRY(check_binding(f, e, true));
-    TRY(check_outputs(f));
-    int32_t *aliases = hyb_alloc((size_t)(n + n_early + 1) * (sizeof(int32_t) + sizeof(int64_t)) + 64);
-    if (!aliases)
-        return hyb_fail(HYB_NO_MEMORY, "no memory for %d externals", n);
-    function->aliases = aliases; /* whose block it is */
-    int64_t *nbytes = (int64_t *)((char *)aliases + ((size_t)(n + n_early) * sizeof(int32_t) + 63) / 64 * 64);
-    const hyb_status status = make_plans(f, aliases, nbytes);
-    for (int32_t i = 0; i < code->n_cells; i++)
-        code->written[i] |= f->writes[i] >= 0;
-    if (status == HYB_OK)
+    if (row->n_cases < 1 || !hyb_rows_hold(row->first_case, row->n_cases, code->n_cases))
+        return bad(f, "its cases are not there:", row->first_case);
+    TRY(check_values(f, row->first_input, row->n_inputs));
+    TRY(check_symbols(f));
+    function->cases = code->cases + row->first_case;
+    const hyb_case_row *rows = (const hyb_case_row *)file->section[HYB_SECTION_CASES].bytes + row->first_case;
+    for (int32_t i = 0; i < row->n_cases; i++) {
+        f->of = &function->cases[i];
+        if (f->of->row)
+            return bad(f, "another function has case", i);
+        f->of->row = &rows[i];
+        TRY(read_case(f));
+    }
+    if (row->n_symbols > 0)
         return HYB_OK;
-    char name[NAME], text[HYB_TEXT - NAME];
-    memcpy(text, hyb_last_error(), sizeof text);
-    text[sizeof text - 1] = 0;
-    return hyb_fail(status, "function %s: %s", hyb_shown(file, row->name, name, sizeof name), text);
+    const hyb_status status = hyb_bound_at(code, function, NULL, &function->bound[0]);
+    return status == HYB_OK ? status : located(code, function, status);
+}
+
+/* What runs ahead has cells as its inputs, and outputs that are kept. */
+static hyb_status read_ahead(hyb_code *code, int32_t number)
+{
+    hyb_ahead *ahead = &code->aheads[number];
+    ahead->row = (const hyb_ahead_row *)code->file.section[HYB_SECTION_AHEAD].bytes + number;
+    const hyb_plan_row *plan = ahead->plan_row = find_plan(code, ahead->row->plan);
+    if (!plan)
+        return HYB_BAD_FILE;
+    if (!hyb_rows_hold(ahead->row->first_binding, plan->n_externals, code->file.section[HYB_SECTION_BINDINGS].count))
+        return hyb_fail(HYB_BAD_FILE, "the bindings of plan %d are not there", ahead->row->plan);
+    const hyb_binding_row *bindings = hyb_bindings(code, ahead->row->first_binding);
+    const hyb_external_row *externals = hyb_externals(code, plan);
+    int32_t *own = hyb_alloc((size_t)(plan->n_externals + 1) * sizeof *own);
+    ahead->nbytes = hyb_alloc((size_t)(plan->n_externals + 1) * sizeof *ahead->nbytes);
+    hyb_status status = own && ahead->nbytes ? HYB_OK : hyb_fail(HYB_NO_MEMORY, "no memory for %d externals", plan->n_externals);
+    for (int32_t e = 0; status == HYB_OK && e < plan->n_externals; e++) {
+        const bool output = e < plan->n_outputs;
+        own[e] = e;
+        ahead->nbytes[e] = code->types[externals[e].type].nbytes;
+        if (bindings[e].kind != (output ? HYB_BIND_SCRATCH : HYB_BIND_CELL) || ahead->nbytes[e] < 0
+            || (!output && (!hyb_rows_hold(bindings[e].index, 1, code->n_cells)
+                            || !same_type(code, externals[e].type, hyb_cell_rows(code)[bindings[e].index].type))))
+            status = hyb_fail(HYB_BAD_FILE, "plan %d: a binding does not suit external %d", ahead->row->plan, e);
+    }
+    if (status == HYB_OK) {
+        ahead->plan = hyb_file_plan(&code->file, code->kernels, ahead->row->plan, ahead->nbytes, own, NULL, 0);
+        status = ahead->plan ? HYB_OK : HYB_BAD_FILE;
+    }
+    hyb_free(own);
+    return status;
 }
 
 static hyb_status count_rows(hyb_code *code)
 {
     static const struct { hyb_section_kind kind; const char *name; } LIMITED[] = {
         {HYB_SECTION_FUNCTIONS, "functions"}, {HYB_SECTION_CELLS, "cells"}, {HYB_SECTION_TYPES, "types"},
-        {HYB_SECTION_KERNELS, "kernels"}, {HYB_SECTION_PLANS, "plans"},
+        {HYB_SECTION_KERNELS, "kernels"}, {HYB_SECTION_PLANS, "plans"}, {HYB_SECTION_CASES, "cases"},
+        {HYB_SECTION_AHEAD, "plans that run ahead"},
     };
     for (size_t i = 0; i < sizeof LIMITED / sizeof *LIMITED; i++)
         if (code->file.section[LIMITED[i].kind].count > MOST_ROWS)
@@ -342,6 +409,8 @@ static hyb_status count_rows(hyb_code *code)
     code->n_functions = (int32_t)code->file.section[HYB_SECTION_FUNCTIONS].count;
     code->n_cells = (int32_t)code->file.section[HYB_SECTION_CELLS].count;
     code->n_types = (int32_t)code->file.section[HYB_SECTION_TYPES].count;
+    code->n_cases = (int32_t)code->file.section[HYB_SECTION_CASES].count;
+    code->n_aheads = (int32_t)code->file.section[HYB_SECTION_AHEAD].count;
     return HYB_OK;
 }
 
@@ -357,27 +426,33 @@ hyb_status hyb_code_read(hyb_code *code, hyb_file *file)
         rounded((size_t)code->n_functions * sizeof(hyb_function)),
         rounded((size_t)code->n_cells), rounded((size_t)code->n_cells * sizeof(int32_t)),
         rounded((size_t)code->n_cells * sizeof(int32_t)),
+        rounded((size_t)code->n_cases * sizeof(hyb_case)), rounded((size_t)code->n_aheads * sizeof(hyb_ahead)),
     };
-    char *parts[6];
+    enum { PARTS = sizeof sizes / sizeof *sizes };
+    char *parts[PARTS];
     size_t room = 64;
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < PARTS; i++)
         room += sizes[i];
     char *at = code->memory = hyb_alloc(room);
     if (!at)
         return hyb_fail(HYB_NO_MEMORY, "no memory for %zu bytes of a program", room);
     memset(at, 0, room);
-    for (int i = 0; i < 6; at += sizes[i], i++)
+    for (int i = 0; i < PARTS; at += sizes[i], i++)
         parts[i] = at;
     code->kernels = (int32_t *)parts[0];
     code->types = (hyb_value_type *)parts[1];
     code->functions = (hyb_function *)parts[2];
     code->written = (bool *)parts[3];
+    code->cases = (hyb_case *)parts[6];
+    code->aheads = (hyb_ahead *)parts[7];
     TRY(find_kernels(code));
     TRY(read_types(code));
     TRY(check_cells(code));
+    for (int32_t i = 0; i < code->n_aheads; i++)
+        TRY(read_ahead(code, i));
     for (int32_t i = 0; i < code->n_functions; i++) {
         code->functions[i].row = (const hyb_function_row *)code->file.section[HYB_SECTION_FUNCTIONS].bytes + i;
-        reading f = {code, &code->functions[i], i, (int32_t *)parts[4], (int32_t *)parts[5]};
+        reading f = {code, &code->functions[i], NULL, i, (int32_t *)parts[4], (int32_t *)parts[5]};
         TRY(read_function(&f));
     }
     return HYB_OK;
@@ -388,9 +463,16 @@ void hyb_code_release(hyb_code *code)
     if (atomic_fetch_sub(&code->users, 1) > 1)
         return;
     for (int32_t i = 0; code->functions && i < code->n_functions; i++) {
-        hyb_plan_free(code->functions[i].plan);
-        hyb_plan_free(code->functions[i].early);
-        hyb_free((void *)code->functions[i].aliases);
+        for (int32_t k = 0; k < HYB_BOUND_KEPT; k++)
+            hyb_bound_release(code->functions[i].bound[k]);
+        if (i < code->n_locks)
+            pthread_mutex_destroy(&code->functions[i].lock);
+    }
+    for (int32_t i = 0; code->cases && i < code->n_cases; i++)
+        hyb_free((void *)code->cases[i].aliases);
+    for (int32_t i = 0; code->aheads && i < code->n_aheads; i++) {
+        hyb_plan_free(code->aheads[i].plan);
+        hyb_free(code->aheads[i].nbytes);
     }
     hyb_free(code->memory);
     hyb_file_close(&code->file);

@@ -26,6 +26,13 @@ static const struct { const char *name; size_t row, align; } KINDS[HYB_SECTION_K
     [HYB_SECTION_CELLS] = {"cells", sizeof(hyb_cell_row), 8},
     [HYB_SECTION_ALIASES] = {"aliases", sizeof(hyb_text), 4},
     [HYB_SECTION_NOTES] = {"notes", sizeof(hyb_note_row), 4},
+    [HYB_SECTION_SYMBOLS] = {"symbols", sizeof(hyb_symbol_row), 8},
+    [HYB_SECTION_CASES] = {"cases", sizeof(hyb_case_row), 4},
+    [HYB_SECTION_AHEAD] = {"plans that run ahead", sizeof(hyb_ahead_row), 4},
+    [HYB_SECTION_FORMULAS] = {"formulas", sizeof(hyb_formula_row), 8},
+    [HYB_SECTION_WORDS] = {"words", sizeof(hyb_word_row), 4},
+    [HYB_SECTION_ARENAS] = {"places of arenas", sizeof(hyb_place), 8},
+    [HYB_SECTION_FILLS] = {"literals", sizeof(hyb_fill_row), 4},
     [HYB_SECTION_CONSTANTS] = {"constants", 1, 64},
     [HYB_SECTION_DATA] = {"data", 1, 64},
 };

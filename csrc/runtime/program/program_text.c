@@ -13,13 +13,57 @@ const char *hyb_type_text(const hyb_layout *layout, char *text)
     return text;
 }
 
+/* The same with the names of symbols where axes are open: f32[batch,64]. */
+const char *hyb_open_text(const hyb_code *code, const hyb_function *function, const hyb_layout *layout, char *text)
+{
+    int used = snprintf(text, HYB_TYPE_TEXT, "%s[", hyb_dtype_name(layout->dtype));
+    for (int32_t d = 0; d < layout->rank && used < HYB_TYPE_TEXT - 40; d++) {
+        char name[32];
+        const int64_t symbol = -1 - layout->shape[d];
+        if (symbol < 0)
+            snprintf(name, sizeof name, "%lld", (long long)layout->shape[d]);
+        else
+            hyb_shown(&code->file, function->symbols[symbol].name, name, sizeof name);
+        used += snprintf(text + used, (size_t)(HYB_TYPE_TEXT - used), "%s%s", d ? "," : "", name);
+    }
+    snprintf(text + used, (size_t)(HYB_TYPE_TEXT - used), "]");
+    return text;
+}
+
+/* The bytes of the character of UTF-8 that begins here; 0: there is none, or it does not print. */
+static size_t character(const char *bytes, size_t n)
+{
+    const unsigned char first = (unsigned char)bytes[0];
+    if (first < 0x80)
+        return first >= ' ' && first != 127;
+    const size_t all = first >= 0xC2 && first < 0xE0 ? 2 : first >= 0xE0 && first < 0xF0 ? 3 : first >= 0xF0 && first < 0xF5 ? 4 : 0;
+    if (all == 0 || all > n)
+        return 0;
+    for (size_t i = 1; i < all; i++)
+        if (((unsigned char)bytes[i] & 0xC0) != 0x80)
+            return 0;
+    const unsigned char second = (unsigned char)bytes[1];
+    const bool odd = (first == 0xE0 && second < 0xA0) || (first == 0xED && second >= 0xA0)
+        || (first == 0xF0 && second < 0x90) || (first == 0xF4 && second >= 0x90);
+    return odd ? 0 : all;
+}
+
 const char *hyb_shown(const hyb_file *file, hyb_text text, char *shown, size_t room)
 {
     size_t n;
     const char *bytes = hyb_file_text(file, text, &n);
-    n = !bytes ? 0 : n < room ? n : room - 1;
-    for (size_t i = 0; i < n; i++)
-        shown[i] = (unsigned char)bytes[i] < ' ' || bytes[i] == 127 ? '?' : bytes[i];
-    shown[n] = 0;
+    size_t used = 0;
+    for (size_t i = 0; bytes && i < n;) {
+        const size_t size = character(bytes + i, n - i);
+        if (used + (size ? size : 1) >= room)
+            break;
+        if (size)
+            memcpy(shown + used, bytes + i, size);
+        else
+            shown[used] = '?';
+        used += size ? size : 1;
+        i += size ? size : 1;
+    }
+    shown[used] = 0;
     return shown;
 }

@@ -1,0 +1,380 @@
+"""One capture of a function on its way into a program: what is bound to what, and its plans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hybrid.calls.hybridized import Hybridized
+from hybrid.calls.open_plans import Bucket, OpenPlans
+from hybrid.core.dataclass import replace
+from hybrid.core.tree import LEAF, Structure, flatten
+from hybrid.core.types import TensorType
+from hybrid.eager.fused_calls import optimized_parts
+from hybrid.eager.tensor import Tensor
+from hybrid.errors import Location, ProgramError
+from hybrid.explain.argument_names import authors_function, leaf_names
+from hybrid.explain.inputs import paths_of, slot_name
+from hybrid.nn.modules.module import Module
+from hybrid.passes.scalar.dce import dce
+from hybrid.plan import Plan
+from hybrid.programs.formulas import FormulaWriter, Unknown
+from hybrid.programs.plan_records import fixed_plan, open_plan
+from hybrid.programs.program_cells import ProgramCells
+from hybrid.programs.python_calls import without_calls
+from hybrid.programs.records import (
+    AheadRecord,
+    Bound,
+    CaseRecord,
+    External,
+    FileType,
+    Origin,
+    PlanRecord,
+    ProgramOutput,
+)
+from hybrid.trace.capture.captured_graph import Source, TreeRecipe
+from hybrid.trace.guards.reads import Reads
+
+_KINDS = {"text": "a text that a run makes", "items": "a list whose length a run decides",
+          "either": "a result that is not always there", "object": "an object that a run makes",
+          "given": "a container that it was given", "tree": "what a run puts together"}  # fmt: skip
+
+
+class CaptureExport:
+    """A capture of a function at ``sizes`` of its symbols, some of which it keeps open."""
+
+    def __init__(
+        self,
+        name: str,
+        hybridized: Hybridized,
+        args: Sequence[Any],
+        cells: ProgramCells,
+        sizes: Mapping[str, int],
+    ) -> None:
+        self.name, self.function, self.cells = name, hybridized.function, cells
+        self.fast = hybridized.options["optimize"] == "fast"
+        self.notes: list[tuple[str, str]] = []
+        self.call, self.capture = hybridized.captured(tuple(args), {})
+        self.names = names_of(self.function, args)
+        self.paths = paths_of(self.capture, self.function, self.call.leaves, self.names)
+        axes = self.capture.open_axes
+        self.open = [] if axes is None else [symbol.name for symbol in axes.sizes.symbols]
+        self.closed = {name: size for name, size in sizes.items() if name not in self.open}
+        self._names = list(sizes)
+        self._plans: OpenPlans | None = None
+        self.cases: list[CaseRecord] = []
+        self.asked = [] if axes is None else [axes.sizes]  # whose conditions tell sizes apart
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        """Whether this capture is one for ``sizes``."""
+        if any(sizes[name] != size for name, size in self.closed.items()):
+            return False
+        axes = self.capture.open_axes
+        return axes is None or axes.sizes.holds(self._own(sizes))
+
+    def _own(self, sizes: Mapping[str, int]) -> list[int]:
+        return [sizes[name] for name in self.open]
+
+    def look(self) -> None:
+        """Let the cells know names of what the function reads."""
+        reads = Reads(self.function, self.call.leaves)
+        self.cells.look(reads, [self.function, *self.call.args])
+
+    def bind(self, inputs: Mapping[int, FileType]) -> None:
+        """Find what the inputs of the graph are; raises ProgramError.
+
+        ``inputs`` are the leaves of the arguments that are inputs, with their types.
+        """
+        self._refuse_kinds()
+        self.types = list(inputs.values())
+        self.number_of = {leaf: at for at, leaf in enumerate(inputs)}
+        self.sources = [self._source(source, self.number_of) for source in self.capture.sources]
+
+    def settle(self) -> None:
+        """Find what results and writes are; all captures have been bound.  Raises ProgramError."""
+        capture, number_of = self.capture, self.number_of
+        writes = self._writes()
+        self.outputs, self.tree = self._outputs(capture.result, number_of)
+        self.given = self._given(number_of)
+        asked = sorted({o.index for o in self.outputs if o.origin is Origin.EXTERNAL})
+        written = dict(reversed(writes))  # the first place of each
+        needed = sorted({*written, *asked})
+        again = [write for write in writes if written[write[0]] is not write[1]]
+        at = {output: e for e, output in enumerate(needed)}
+        self.outputs = [
+            o._replace(index=at[o.index]) if o.origin is Origin.EXTERNAL else o
+            for o in self.outputs
+        ]
+        results = [*needed, *[output for output, _ in again]]
+        self.graph = replace(
+            self.known, results=tuple([capture.graph.results[i] for i in results])
+        )
+        self.bound = [*self._bound(needed, written, self.outputs), *[to for _, to in again]]
+        cells = {external.index for _, external in writes}
+        self.fixed = [
+            i
+            for i, (kind, index) in enumerate(self.sources)
+            if kind is Bound.CELL and index not in cells
+        ]
+
+    def serve(self, sizes: Mapping[str, int], scale: int) -> None:
+        """Add a case that serves ``sizes``, unless one does; raises ProgramError."""
+        axes = self.capture.open_axes
+        if axes is None:
+            if not self.cases:
+                plan, middle, early = optimized_parts(dce(self.graph), self.fixed, fast=self.fast)
+                inputs = [*self._input_types(), *plan.input_types[len(self.sources) :]]
+                record = self._checked(fixed_plan(plan, FileType.of))
+                record = replace(record, inputs=tuple(map(_filed, inputs)))
+                self._add(record, middle, early, FormulaWriter(self._names))
+            return
+        if self._plans is None:
+            self._plans = OpenPlans(
+                dce(self.graph), axes.sizes, self.fixed, fast=self.fast, scale=scale
+            )
+        if self._plans.bucket(self._own(sizes)) is None:
+            self._add_bucket(self._plans.new_bucket(self._own(sizes)))
+
+    def _add_bucket(self, bucket: Bucket) -> None:
+        axes = self.capture.open_axes
+        assert axes is not None
+        self.asked.append(bucket.sizes)
+        conditions = FormulaWriter(self._names)
+        try:
+            conditions.conditions(axes.sizes)
+            conditions.conditions(bucket.sizes)
+            plan = self._checked(open_plan(bucket.plan, self._names, self._input_types()))
+        except Unknown as error:
+            self._refuse(
+                f"it depends on {error}",
+                why="C computes with sizes what it knows: arithmetic, roots, logarithms.",
+                fix="compute with a tensor instead, or do not declare the axis",
+            )
+        self._add(plan, bucket.cells, bucket.early, conditions)
+
+    def _input_types(self) -> list[FileType]:
+        """Of the sources: those of inputs are as they are declared."""
+        return [
+            self.types[index] if kind is Bound.INPUT else FileType.of(value.type)
+            for (kind, index), value in zip(self.sources, self.graph.params, strict=True)
+        ]
+
+    def _add(
+        self,
+        plan: PlanRecord,
+        middle: Sequence[int],
+        early: Plan | None,
+        conditions: FormulaWriter,
+    ) -> None:
+        """One more case."""
+        for name, size in self.closed.items():
+            conditions.compare(conditions.symbol(name), "==", size)
+        ahead = None
+        kept = 0 if early is None else len(early.output_types)
+        if early is not None:
+            bindings = *[External(Bound.SCRATCH)] * kept, *[self.sources[i] for i in middle]
+            ahead = AheadRecord(self._checked(fixed_plan(early, FileType.of)), bindings)
+        types = {
+            Origin.EXTERNAL: plan.outputs,
+            Origin.INPUT: self.types,
+            Origin.CELL: [cell.type for cell in self.cells.records],
+        }
+        outputs = [o._replace(type=types[o.origin][o.index]) for o in self.outputs]
+        self.cases.append(
+            CaseRecord(
+                graph=str(self.graph),
+                outputs=tuple(outputs),
+                plan=plan,
+                bindings=(
+                    *self.bound, *self.sources, *[External(Bound.KEPT, i) for i in range(kept)],
+                ),
+                ahead=ahead,
+                conditions=tuple(conditions.rows),
+            )
+        )  # fmt: skip
+
+    def _checked(self, plan: PlanRecord | None) -> PlanRecord:
+        if plan is None:
+            self._refuse("its plan calls Python")
+        assert plan is not None
+        return plan
+
+    def _refuse(
+        self, what: str, *, at: Location | None = None, why: str = "", fix: str = ""
+    ) -> None:
+        raise ProgramError(f"{self.name} cannot be exported: {what}", at=at, why=why, fix=fix)
+
+    def _refuse_kinds(self) -> None:
+        capture = self.capture
+        self.known = without_calls(capture.graph, self._refuse)
+        for node in self.known.walk():
+            if node.op.hosted:
+                self._refuse(
+                    f"{node.op.name} has no kernel",
+                    at=node.location,
+                    why="It is computed by NumPy.",
+                )
+        if capture.value_sizes is not None:
+            self._refuse("sizes in it depend on values")
+        if capture.facts:
+            self._refuse(f"it counts on {capture.facts[0].what}")
+
+    def _source(self, source: Source, number_of: Mapping[int, int]) -> External:
+        """What an input of the graph is."""
+        if source.kind == "argument":
+            return External(Bound.INPUT, number_of[source.index])
+        if source.kind == "cell":
+            assert source.tensor is not None
+            return External(Bound.CELL, self.cells.of(source.tensor, self._path(source)))
+        if source.kind == "attribute":
+            assert source.address is not None
+            tensor = source.address.read(self.call.leaves)
+            return External(Bound.CELL, self.cells.at(source.address, tensor, self._path(source)))
+        self._refuse("a Python number is an input of it")
+        raise AssertionError
+
+    def _path(self, source: Source) -> str:
+        if source.tensor is not None:
+            return self.paths.get(id(source.tensor), "state")
+        assert source.address is not None
+        return slot_name(source.address, self.paths)
+
+    def _writes(self) -> list[tuple[int, External]]:
+        """The results of the graph that are written, and to which cells."""
+        found: list[tuple[int, External]] = []
+        for source, output in self.capture.writes:
+            kind, index = self.sources[source]
+            if kind is not Bound.CELL:
+                self._refuse(
+                    f"it writes to its argument {self.names[self.capture.sources[source].index]}",
+                    fix="return the new value",
+                )
+            found.append((output, External(Bound.WRITE, index)))
+        for write in self.capture.place_writes:
+            number = self.cells.known_at(write.address)
+            text = slot_name(write.address, self.paths, write.key)
+            leaves = write.recipe.leaves
+            if number is None:
+                self.notes.append((f"{self.name} does not keep", text))
+            elif len(leaves) != 1 or leaves[0][0] != "output" or write.recipe.structure != LEAF:
+                self._refuse(f"what it writes to {text} is no tensor that a run computes")
+            else:
+                found.append((leaves[0][1], External(Bound.WRITE, number)))
+        return found
+
+    def _bound(
+        self,
+        needed: Sequence[int],
+        writes: Mapping[int, External],
+        outputs: Sequence[ProgramOutput],
+    ) -> list[External]:
+        """What the outputs of the plan are."""
+        first: dict[int, int] = {}
+        for i, output in enumerate(outputs):
+            if output.origin is Origin.EXTERNAL:
+                first.setdefault(output.index, i)
+        return [
+            writes[output] if output in writes else External(Bound.RESULT, first[e])
+            for e, output in enumerate(needed)
+        ]
+
+    # Trees ------------------------------------------------------------------------------------
+
+    def _given(self, number_of: Mapping[int, int]) -> Any:
+        """The tree of the arguments; what is no tensor stands there as it is."""
+        leaves, structure = flatten(tuple(self.call.args))
+        values = [
+            {"input": number_of[i]}
+            if i in number_of
+            else {"constant": self._plain(leaf, "an argument")}
+            for i, leaf in enumerate(leaves)
+        ]
+        return self._tree(structure, iter(values))
+
+    def _outputs(
+        self, recipe: TreeRecipe, number_of: Mapping[int, int]
+    ) -> tuple[list[ProgramOutput], Any]:
+        """The outputs, and the tree of the results."""
+        outputs: list[ProgramOutput] = []
+        values: list[Any] = []
+        for kind, what in recipe.leaves:
+            if kind in ("output", "number"):
+                type_ = self.capture.graph.results[what].type
+                number = (
+                    {"bool": bool, "int64": int, "float64": float}[type_.dtype.name]
+                    if kind == "number"
+                    else None
+                )
+                outputs.append(
+                    ProgramOutput(f"result{len(outputs)}", type_, number, Origin.EXTERNAL, what)
+                )
+            elif kind == "argument" and what in number_of:
+                type_ = self.call.leaves[what].type
+                outputs.append(
+                    ProgramOutput(self.names[what], type_, None, Origin.INPUT, number_of[what])
+                )
+            elif kind == "source" or (kind == "constant" and isinstance(what, Tensor)):
+                outputs.append(self._state(kind, what, len(outputs)))
+            elif kind in ("constant", "argument"):
+                value = self.call.leaves[what] if kind == "argument" else what
+                values.append({"constant": self._plain(value, "a result")})
+                continue
+            else:
+                self._refuse(f"it returns {_KINDS[kind]}", fix="return tensors and numbers")
+            values.append({"output": len(outputs) - 1})
+        return outputs, self._tree(recipe.structure, iter(values))
+
+    def _state(self, kind: str, what: Any, number: int) -> ProgramOutput:
+        """A tensor from outside that is returned as it is."""
+        if kind == "source":
+            bound, index = self.sources[what]
+            type_ = self.capture.graph.params[what].type
+            origin = Origin.INPUT if bound is Bound.INPUT else Origin.CELL
+            return ProgramOutput(f"result{number}", type_, None, origin, index)
+        return ProgramOutput(
+            f"result{number}", what.type, None, Origin.CELL, self.cells.of(what, "state")
+        )
+
+    def _plain(self, value: Any, what: str) -> Any:
+        if value is None or type(value) in (bool, int, str):
+            return value
+        if type(value) is float:
+            return {"float": value.hex()}
+        self._refuse(
+            f"{what} of it is a {type(value).__name__}", fix="give tensors, numbers and texts"
+        )
+
+    def _tree(self, structure: Structure, values: Any) -> Any:
+        if structure is None:
+            return {"constant": None}
+        if structure == LEAF:
+            return next(values)
+        kind, items = structure
+        if kind is dict:
+            keys = [self._plain(key, "a key") for key, _ in items]
+            return {
+                "dict": [
+                    [key, self._tree(item, values)]
+                    for key, (_, item) in zip(keys, items, strict=True)
+                ]
+            }
+        if kind not in (list, tuple):
+            self._refuse(
+                f"{kind.__name__} is among its arguments or results",
+                fix="give a list, tuple or dict",
+            )
+        return {kind.__name__: [self._tree(item, values) for item in items]}
+
+
+def names_of(function: Any, args: Sequence[Any]) -> tuple[str, ...]:
+    """A name for each leaf of the arguments."""
+    return leaf_names(called_by(function), args, {})
+
+
+def called_by(function: Any) -> Any:
+    """The function of the author's that takes the arguments."""
+    return function.forward if isinstance(function, Module) else authors_function(function)
+
+
+def _filed(type_: FileType | TensorType) -> FileType:
+    return FileType.of(type_) if isinstance(type_, TensorType) else type_
