@@ -339,6 +339,7 @@ void       hyb_stream_close(hyb_stream *stream); /* once nobody uses it */
  * fails leaves all cells as they were; what is in its outputs then is not said. */
 #define HYB_PROGRAM_CHECK_DATA 1  /* look for damage in the cells, too, which takes time */
 #define HYB_PROGRAM_NO_CHECKSUM 2 /* do not look for damage at all */
+#define HYB_PROGRAM_ANY_KERNELS 4 /* of a check: kernels may be missing, and then plans are not looked at */
 
 typedef struct hyb_program hyb_program;
 

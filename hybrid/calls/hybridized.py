@@ -468,18 +468,20 @@ class Hybridized(StagedCalls):
         return self.captured(args, kwargs)[1].graph
 
     @as_before
-    def captured(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Call, Capture]:
+    def captured(
+        self, args: Sequence[Any], kwargs: dict[str, Any], inputs: NumberInputs = NONE
+    ) -> tuple[Call, Capture]:
         """A call, and what it is captured into; runs nothing, and is not kept.
 
-        There are symbols for axes that are declared to vary.
+        There are symbols for axes that are declared to vary; ``inputs`` are numbers that may.
         """
         leaves, key = self._leaves(args, kwargs)
         call = Call(self.function, args, kwargs, leaves, key)
         if not self.options["dynamic"]:
-            return call, self._trace(args, kwargs, leaves)
+            return call, self._trace(args, kwargs, leaves, inputs)
         family = OpenFamily(leaves, self._declared(call))
         opened = family.opened(leaves)
-        made = self._trace(args, kwargs, leaves, opened=opened or None)
+        made = self._trace(args, kwargs, leaves, inputs, opened or None)
         if made.open_axes is not None:
             family.require_open(made.open_axes, opened)
         return call, made

@@ -309,10 +309,12 @@ def kernel_at(number: int) -> tuple[str, int, tuple[int, int, int]]:
 def check_program(content: Any, path: str, *, whole: bool = False) -> None:
     """Raise ProgramError unless C would load ``content``, the bytes of the file ``path``.
 
-    With ``whole`` the contents of cells are looked at, too.
+    It may need kernels that this library does not have.  With ``whole`` the contents of cells are
+    looked at, too.
     """
     found = ffi.from_buffer(content)
-    if lib.hyb_program_check(found, len(found), lib.HYB_PROGRAM_CHECK_DATA if whole else 0):
+    flags = lib.HYB_PROGRAM_ANY_KERNELS | (lib.HYB_PROGRAM_CHECK_DATA if whole else 0)
+    if lib.hyb_program_check(found, len(found), flags):
         raise ProgramError(f"{path}: {last_error()}")
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+import os
+import re
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from hybrid.calls.families import NumberInputs
 from hybrid.calls.hybridized import Hybridized
 from hybrid.calls.open_plans import Bucket, OpenPlans
 from hybrid.core.dataclass import replace
@@ -50,11 +54,14 @@ class CaptureExport:
         args: Sequence[Any],
         cells: ProgramCells,
         sizes: Mapping[str, int],
+        numbers: Collection[int] = (),
     ) -> None:
+        """``numbers`` are leaves of ``args`` that are inputs, as tensors are."""
         self.name, self.function, self.cells = name, hybridized.function, cells
         self.fast = hybridized.options["optimize"] == "fast"
         self.notes: list[tuple[str, str]] = []
-        self.call, self.capture = hybridized.captured(tuple(args), {})
+        inputs = NumberInputs(frozenset(numbers))
+        self.call, self.capture = hybridized.captured(tuple(args), {}, inputs)
         self.names = names_of(self.function, args)
         self.paths = paths_of(self.capture, self.function, self.call.leaves, self.names)
         axes = self.capture.open_axes
@@ -89,6 +96,18 @@ class CaptureExport:
         self.types = list(inputs.values())
         self.number_of = {leaf: at for at, leaf in enumerate(inputs)}
         self.sources = [self._source(source, self.number_of) for source in self.capture.sources]
+
+    def frozen(self) -> list[str]:
+        """The numbers for which alone it is made, with their lines."""
+        found = [
+            f"{self.names[i]} = {leaf!r}{_line(self.function, self.names[i])}"
+            for i, leaf in enumerate(self.call.leaves)
+            if type(leaf) in (int, float) and i not in self.number_of
+        ]
+        for place, was in self.capture.guards.numbers:
+            word = str(place.keys[0] if place.keys else place.name)
+            found.append(f"{slot_name(place, self.paths)} = {was!r}{_line(self.function, word)}")
+        return found
 
     def settle(self) -> None:
         """Find what results and writes are; all captures have been bound.  Raises ProgramError."""
@@ -221,7 +240,7 @@ class CaptureExport:
 
     def _source(self, source: Source, number_of: Mapping[int, int]) -> External:
         """What an input of the graph is."""
-        if source.kind == "argument":
+        if source.kind == "argument" or (source.kind == "number" and source.address is None):
             return External(Bound.INPUT, number_of[source.index])
         if source.kind == "cell":
             assert source.tensor is not None
@@ -230,8 +249,7 @@ class CaptureExport:
             assert source.address is not None
             tensor = source.address.read(self.call.leaves)
             return External(Bound.CELL, self.cells.at(source.address, tensor, self._path(source)))
-        self._refuse("a Python number is an input of it")
-        raise AssertionError
+        raise AssertionError(source.kind)
 
     def _path(self, source: Source) -> str:
         if source.tensor is not None:
@@ -309,9 +327,10 @@ class CaptureExport:
                     ProgramOutput(f"result{len(outputs)}", type_, number, Origin.EXTERNAL, what)
                 )
             elif kind == "argument" and what in number_of:
-                type_ = self.call.leaves[what].type
+                type_, leaf = self.types[number_of[what]], self.call.leaves[what]
+                number = None if isinstance(leaf, Tensor) else type(leaf)
                 outputs.append(
-                    ProgramOutput(self.names[what], type_, None, Origin.INPUT, number_of[what])
+                    ProgramOutput(self.names[what], type_, number, Origin.INPUT, number_of[what])
                 )
             elif kind == "source" or (kind == "constant" and isinstance(what, Tensor)):
                 outputs.append(self._state(kind, what, len(outputs)))
@@ -369,6 +388,18 @@ class CaptureExport:
 def names_of(function: Any, args: Sequence[Any]) -> tuple[str, ...]:
     """A name for each leaf of the arguments."""
     return leaf_names(called_by(function), args, {})
+
+
+def _line(function: Any, word: str) -> str:
+    """Where the author first writes ``word`` in ``function``; empty if it is not there."""
+    own = called_by(function)
+    try:
+        lines, first = inspect.getsourcelines(own)
+        path = os.path.basename(inspect.getsourcefile(own) or "")
+    except (OSError, TypeError):
+        return ""
+    found = [i for i, line in enumerate(lines) if re.search(rf"\b{re.escape(word)}\b", line)]
+    return f" ({path}:{first + found[0]})" if found else ""
 
 
 def called_by(function: Any) -> Any:

@@ -11,6 +11,7 @@ from hybrid.calls.hybridized import Hybridized
 from hybrid.core.open_numbers import sizes_of_ints
 from hybrid.core.size_functions import SizeValue
 from hybrid.core.sizes import OpenSizes
+from hybrid.eager.execution import as_tensor
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import ArgumentTypeError, DTypeError, ProgramError, ShapeError
@@ -191,8 +192,13 @@ class ExportedFunction:
             self._take(item, part, inputs)
 
     def _fitting(self, wanted: ProgramInput, value: Any) -> Tensor:
-        tensor = asarray(value)
         type_ = wanted.type
+        if wanted.number is not None and not isinstance(value, Tensor):
+            if type(value) is not wanted.number:
+                kind = wanted.number.__name__
+                raise DTypeError(f"{self.name}: input {wanted.name} is {value!r}, no {kind}")
+            return as_tensor(value, type_.dtype)
+        tensor = asarray(value)
         alike = len(tensor.type.shape) == type_.rank and all(
             isinstance(size, SizeValue) or size == own
             for own, size in zip(tensor.type.shape, type_.shape, strict=True)

@@ -19,8 +19,9 @@ from hybrid.calls.dynamic_axes import (
 )
 from hybrid.calls.hybridized import Hybridized
 from hybrid.core.tree import flatten, unflatten
+from hybrid.core.types import float64, int64
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import ArgumentError, CaptureError, HybridError, ProgramError
+from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, HybridError, ProgramError
 from hybrid.explain.argument_names import positional_name
 from hybrid.nn.modules.module import Mode, Module
 from hybrid.ops.shapes.creation import zeros
@@ -51,10 +52,11 @@ def export(
     too: texts with numbers by any of Python's formats, and with tensors that have no axes.
 
     ``dynamic`` opens axes of arguments, by name or position, as in ``hybridize``:
-    ``{"x": {0: hybrid.Dim("batch", 1, 64)}}``.  It is for all functions that have such an argument,
-    or a dict of the names of functions and tables for each.  Axes of one name have one size in a
-    call.  The program takes all sizes of that range at which the function itself raises nothing,
-    with the bits of eager code.
+    ``{"x": {0: hybrid.Dim("batch", 1, 64)}}``; and ``{"scale": True}`` makes a number an input,
+    while others are parts of the program.  The table is for all functions that have such an
+    argument, or a dict of the names of functions and tables for each.  Axes of one name have one
+    size in a call.  The program takes all sizes of that range at which the function itself raises
+    nothing, with the bits of eager code.
 
     Raises ProgramError for what a file cannot hold, with the author's line; CaptureError for what
     cannot be captured, or fixes a declared axis.
@@ -116,11 +118,7 @@ def _tables(
             f"dynamic is {dynamic!r}",
             fix='give a table of arguments and axes: {"x": {0: hybrid.Dim("batch", 1, 64)}}',
         )
-    own = [
-        isinstance(entry, Mapping) and entry and all(isinstance(v, Mapping) for v in entry.values())
-        for entry in dynamic.values()
-    ]
-    if all(own):
+    if all(map(_is_table, dynamic.values())):
         for name, table in dynamic.items():
             if name not in found:
                 known = ", ".join(found)
@@ -135,6 +133,13 @@ def _tables(
             for name in names or functions:  # where nobody has it, each says so
                 found[name][argument] = axes
     return {name: _named(functions[name], table) for name, table in found.items()}
+
+
+def _is_table(entry: Any) -> bool:
+    """Whether it is a table of arguments, and not of axes."""
+    if not isinstance(entry, Mapping):
+        return False
+    return any(isinstance(k, str) or isinstance(v, Mapping) for k, v in entry.items())
 
 
 def _takes(function: Any, argument: Any) -> bool:
@@ -178,6 +183,9 @@ class FunctionExport:
             function = function.function
         self.leaves, self.structure = flatten(tuple(args))
         self.names = names_of(function, args)
+        self.numbers = self._numbers(function, options["dynamic"])
+        axes = {k: v for k, v in (options["dynamic"] or {}).items() if v is not True}
+        options = {**options, "dynamic": axes or False}
         self.axes = self._axes(function, options["dynamic"])
         if isinstance(function, Module) and options["dynamic"]:  # its call takes any arguments
             options = {**options, "dynamic": _by_position(function, options["dynamic"])}
@@ -192,6 +200,26 @@ class FunctionExport:
         for sizes in self._every():
             if not self._known(sizes):
                 self._try(sizes)
+
+    def _numbers(self, function: Any, table: Any) -> list[int]:
+        """The numbers among the arguments that are inputs."""
+        found: list[int] = []
+        for argument in [argument for argument, entry in (table or {}).items() if entry is True]:
+            require_table(called_by(function), {argument: {0: True}})
+            name = argument
+            if not isinstance(argument, str):
+                name = positional_name(called_by(function), argument)
+            for i, leaf in enumerate(self.leaves):
+                own = self.names[i]
+                if own != name and not own.startswith((f"{name}[", f"{name}.")):
+                    continue
+                if type(leaf) not in (int, float):
+                    raise ArgumentTypeError(
+                        f"dynamic makes {own} an input, which is a {type(leaf).__name__}",
+                        fix="name an int or a float, or give the axes of a tensor: {0: True}",
+                    )
+                found.append(i)
+        return found
 
     def _axes(self, function: Any, table: Any) -> dict[Axis, Dim]:
         function = called_by(function)
@@ -242,7 +270,8 @@ class FunctionExport:
         if dynamic is False:
             hybridized = Hybridized(hybridized.function, **{**hybridized.options, "dynamic": False})
         args = self._args_at(sizes)
-        self.captures.append(CaptureExport(self.name, hybridized, args, self.cells, sizes))
+        made = CaptureExport(self.name, hybridized, args, self.cells, sizes, self.numbers)
+        self.captures.append(made)
 
     def _too_many(self, what: str) -> None:
         raise ProgramError(
@@ -281,8 +310,12 @@ class FunctionExport:
                     if at == i:
                         shape[axis] = -1 - numbers[dim]
                 self.inputs[i] = FileType(leaf.type.dtype, tuple(shape))
+            elif i in self.numbers:
+                self.inputs[i] = FileType(int64 if type(leaf) is int else float64, ())
         for one in self.captures:
             one.bind(self.inputs)
+        frozen = dict.fromkeys([text for one in self.captures for text in one.frozen()])
+        self.notes += [(f"{self.name} is made for", text) for text in frozen]
 
     def record(self) -> FunctionRecord:
         """The record; raises ProgramError."""
@@ -308,12 +341,16 @@ class FunctionExport:
         self.notes += [note for one in self.captures for note in one.notes]
         return FunctionRecord(
             name=self.name,
-            inputs=tuple([ProgramInput(self.names[i], t) for i, t in self.inputs.items()]),
+            inputs=tuple([self._input(i, type_) for i, type_ in self.inputs.items()]),
             given=_json(first.given),
             result=_json(first.tree),
             cases=tuple([case for one in self.captures for case in one.cases]),
             symbols=tuple([Symbol(dim.name, dim.low, dim.high) for dim in self.symbols]),
         )
+
+    def _input(self, i: int, type_: FileType) -> ProgramInput:
+        number = type(self.leaves[i]) if i in self.numbers else None
+        return ProgramInput(self.names[i], type_, number)
 
 
 def _by_position(module: Module, table: Table) -> dict[Any, Any]:

@@ -82,7 +82,12 @@ class ProgramFile:
     def inputs(self, row: Any, symbols: Sequence[Any] = ()) -> list[ProgramInput]:
         """The inputs of a function."""
         values = self.rows["values"][row["first_input"] :][: row["n_inputs"]]
-        return [ProgramInput(self.text(v["name"]), self.type(v["type"], symbols)) for v in values]
+        return [
+            ProgramInput(
+                self.text(v["name"]), self.type(v["type"], symbols), self._number(v["number"])
+            )
+            for v in values
+        ]
 
     def cases(self, row: Any) -> np.ndarray:
         """The rows of the cases of a function."""
@@ -105,7 +110,7 @@ class ProgramFile:
 
     def _number(self, number: int) -> Any:
         if not 0 <= number < len(NUMBERS):
-            raise ProgramError(f"{self.path}: an output of it is number {number}")
+            raise ProgramError(f"{self.path}: a value of it is number {number}")
         return NUMBERS[number]
 
     def externals(self, case: Any) -> tuple[list[External], list[External]]:

@@ -201,7 +201,10 @@ class SectionWriter:
     def _function(self, function: FunctionRecord) -> None:
         first_input = self._span(
             "values",
-            [(self._text(v.name), self._type(v.type), 0, -1, -1) for v in function.inputs],
+            [
+                (self._text(v.name), self._type(v.type), NUMBERS.index(v.number), -1, -1)
+                for v in function.inputs
+            ],
         )
         symbols = [(self._text(s.name), s.low, s.high) for s in function.symbols]
         cases = [self._case(case) for case in function.cases]

@@ -63,6 +63,10 @@ class FileType(NamedTuple):
         return cls(type_.dtype, tuple(type_.shape))
 
     @property
+    def rank(self) -> int:
+        return len(self.shape)
+
+    @property
     def nbytes(self) -> int:
         """Where no axis is open."""
         return self.dtype.itemsize * math.prod(self.shape)
@@ -81,6 +85,7 @@ class ProgramInput(NamedTuple):
 
     name: str
     type: Any  # a FileType; when it is read a TensorType
+    number: Any = None  # of NUMBERS
 
 
 class ProgramOutput(NamedTuple):

@@ -85,7 +85,7 @@ static hyb_program *program_of(hyb_code *code, const hyb_program *from)
 }
 
 /* The code of a file, which it takes over whatever happens. */
-static hyb_code *code_of(hyb_file *file, hyb_status opened)
+static hyb_code *code_of(hyb_file *file, hyb_status opened, bool any_kernels)
 {
     hyb_code *code = opened == HYB_OK ? calloc(1, sizeof *code) : NULL;
     if (!code) {
@@ -94,7 +94,7 @@ static hyb_code *code_of(hyb_file *file, hyb_status opened)
         hyb_file_close(file);
         return NULL;
     }
-    if (hyb_code_read(code, file) == HYB_OK)
+    if (hyb_code_read(code, file, any_kernels) == HYB_OK)
         return code;
     hyb_code_release(code);
     return NULL;
@@ -102,7 +102,7 @@ static hyb_code *code_of(hyb_file *file, hyb_status opened)
 
 static hyb_program *loaded(hyb_file *file, hyb_status opened)
 {
-    hyb_code *code = code_of(file, opened);
+    hyb_code *code = code_of(file, opened, false);
     return code ? program_of(code, NULL) : NULL;
 }
 
@@ -144,7 +144,7 @@ hyb_status hyb_program_check(const void *bytes, size_t n, int32_t flags)
     if (hyb_init() != HYB_OK)
         return HYB_BAD_ARGUMENT;
     hyb_file file;
-    hyb_code *code = code_of(&file, hyb_file_take(&file, bytes, n, flags));
+    hyb_code *code = code_of(&file, hyb_file_take(&file, bytes, n, flags), flags & HYB_PROGRAM_ANY_KERNELS);
     if (!code)
         return HYB_BAD_FILE;
     hyb_code_release(code);

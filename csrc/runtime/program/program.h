@@ -293,6 +293,7 @@ typedef struct {
     bool *written; /* of each cell: whether a function writes it */
     int32_t n_functions, n_cells, n_types, n_cases, n_aheads;
     int32_t n_locks; /* of functions, that are made */
+    bool any_kernels, lacks; /* kernels may be missing; some are, so there are no plans: nothing runs */
     char *memory; /* in which these stand */
 } hyb_code;
 
@@ -320,7 +321,7 @@ struct hyb_program {
 };
 
 /* program_check.c: tables as they have to be; fills types, functions and what is written. */
-hyb_status hyb_code_read(hyb_code *code, hyb_file *file);
+hyb_status hyb_code_read(hyb_code *code, hyb_file *file, bool any_kernels);
 void hyb_code_release(hyb_code *code);
 const hyb_binding_row *hyb_bindings(const hyb_code *code, int32_t first);
 const hyb_value_row *hyb_values(const hyb_code *code, int32_t first);

@@ -42,11 +42,17 @@ static hyb_status find_kernels(hyb_code *code)
             return hyb_fail(HYB_BAD_FILE, "kernel %lld: its name is not there", (long long)i);
         hyb_shown(file, rows[i].name, name, sizeof name);
         code->kernels[i] = hyb_find_kernel(name, rows[i].dtype);
+        if (code->kernels[i] < 0 && code->any_kernels) {
+            code->lacks = true;
+            continue;
+        }
         if (code->kernels[i] < 0)
             return hyb_fail(HYB_NO_KERNEL, "it needs the kernel %s of %s, which this library does not have",
                             name, hyb_dtype_name(rows[i].dtype));
         const hyb_kernel *kernel = hyb_kernel_at(code->kernels[i]);
-        if (kernel->n_in != rows[i].n_in || kernel->n_out != rows[i].n_out || kernel->n_attrs != rows[i].n_attrs)
+        const bool alike = kernel->n_in == rows[i].n_in && kernel->n_out == rows[i].n_out && kernel->n_attrs == rows[i].n_attrs;
+        code->lacks |= !alike && code->any_kernels;
+        if (!alike && !code->any_kernels)
             return hyb_fail(HYB_NO_KERNEL, "its kernel %s of %s takes other operands than that of this library",
                             name, hyb_dtype_name(rows[i].dtype));
     }
@@ -357,7 +363,7 @@ static hyb_status read_function(reading *f)
         f->of->row = &rows[i];
         TRY(read_case(f));
     }
-    if (row->n_symbols > 0)
+    if (row->n_symbols > 0 || code->lacks)
         return HYB_OK;
     const hyb_status status = hyb_bound_at(code, function, NULL, &function->bound[0]);
     return status == HYB_OK ? status : located(code, function, status);
@@ -387,7 +393,7 @@ static hyb_status read_ahead(hyb_code *code, int32_t number)
                             || !same_type(code, externals[e].type, hyb_cell_rows(code)[bindings[e].index].type))))
             status = hyb_fail(HYB_BAD_FILE, "plan %d: a binding does not suit external %d", ahead->row->plan, e);
     }
-    if (status == HYB_OK) {
+    if (status == HYB_OK && !code->lacks) {
         ahead->plan = hyb_file_plan(&code->file, code->kernels, ahead->row->plan, ahead->nbytes, own, NULL, 0);
         status = ahead->plan ? HYB_OK : HYB_BAD_FILE;
     }
@@ -416,9 +422,9 @@ static hyb_status count_rows(hyb_code *code)
 
 static size_t rounded(size_t n) { return (n + 63) / 64 * 64; }
 
-hyb_status hyb_code_read(hyb_code *code, hyb_file *file)
+hyb_status hyb_code_read(hyb_code *code, hyb_file *file, bool any_kernels)
 {
-    *code = (hyb_code){.users = 1, .file = *file};
+    *code = (hyb_code){.users = 1, .file = *file, .any_kernels = any_kernels};
     TRY(count_rows(code));
     const size_t sizes[] = {
         rounded((size_t)code->file.section[HYB_SECTION_KERNELS].count * sizeof(int32_t)),
