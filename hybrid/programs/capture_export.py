@@ -19,6 +19,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import Location, ProgramError
 from hybrid.explain.argument_names import authors_function, leaf_names
 from hybrid.explain.inputs import paths_of, slot_name
+from hybrid.ir import Node
 from hybrid.nn.modules.module import Module
 from hybrid.passes.scalar.dce import dce
 from hybrid.plan import Plan
@@ -225,6 +226,14 @@ class CaptureExport:
 
     def _refuse_kinds(self) -> None:
         capture = self.capture
+        asking = next(filter(_asks_queue, capture.graph.walk()), None)
+        if asking is not None:
+            self._refuse(
+                "it goes over a loader",
+                at=asking.location,
+                why="What makes the batches is not in a program.",
+                fix="export a function of one batch, and go over them outside",
+            )
         self.known = without_calls(capture.graph, self._refuse)
         for node in self.known.walk():
             if node.op.hosted:
@@ -388,6 +397,11 @@ class CaptureExport:
 def names_of(function: Any, args: Sequence[Any]) -> tuple[str, ...]:
     """A name for each leaf of the arguments."""
     return leaf_names(called_by(function), args, {})
+
+
+def _asks_queue(node: Node) -> bool:
+    """Whether a call of Python asks a queue for a batch."""
+    return any(getattr(value, "asks_queue", None) is not None for _, value in node.attrs)
 
 
 def _line(function: Any, word: str) -> str:

@@ -11,6 +11,7 @@ import pytest
 
 import hybrid as hy
 from hybrid import optim
+from hybrid.data import DataLoader, TensorDataset
 from hybrid.errors import ProgramError
 from hybrid.programs import export
 from hybrid.programs.file_writer import KINDS
@@ -299,6 +300,15 @@ def prints(x):
     return x
 
 
+BATCHES = DataLoader(TensorDataset(hy.ones((12, 64))), batch_size=4)
+
+
+def epoch(x):
+    for (rows,) in BATCHES:
+        x = x + hy.sum(rows, axis=0)
+    return x
+
+
 def writes(x):
     x += 1
     return x
@@ -311,6 +321,11 @@ def shows(x):
 @pytest.mark.parametrize(
     ("function", "text"),
     [
+        (
+            epoch,
+            "epoch cannot be exported: it goes over a loader "
+            rf"\(.*test_programs.py:{epoch.__code__.co_firstlineno + 1}\)",
+        ),
         (prints, r"prints cannot be exported: it prints the elements of f32\[64\]"),
         (writes, "writes cannot be exported: it writes to its argument x"),
         (shows, "shows cannot be exported: it returns a text that a run makes"),

@@ -195,35 +195,56 @@ static bool meets(int32_t op, int64_t a, int64_t b)
     }
 }
 
+static bool is_of_one(int32_t op)
+{
+    return (op >= HYB_F_ABS && op <= HYB_F_FLOAT) || (op >= HYB_F_FABS && op <= HYB_F_MATH);
+}
+
+static const hyb_formula_row *rows_of(const hyb_file *file, int32_t first)
+{
+    return (const hyb_formula_row *)file->section[HYB_SECTION_FORMULAS].bytes + first;
+}
+
+bool hyb_formulas_hold(const hyb_file *file, int32_t first, int32_t n, int32_t known)
+{
+    if (!hyb_rows_hold(first, n, file->section[HYB_SECTION_FORMULAS].count) || n > HYB_MOST_FORMULAS)
+        return false;
+    const hyb_formula_row *rows = rows_of(file, first);
+    for (int32_t i = 0; i < n; i++) {
+        const int64_t there = (int64_t)known + i;
+        if (rows[i].op < 0 || rows[i].op >= HYB_F_KINDS)
+            return false;
+        if (rows[i].op != HYB_F_CONSTANT && (rows[i].a < 0 || rows[i].a >= there))
+            return false;
+        if (rows[i].op != HYB_F_CONSTANT && !is_of_one(rows[i].op) && (rows[i].b < 0 || rows[i].b >= there))
+            return false;
+    }
+    return true;
+}
+
 const char *hyb_evaluate(const hyb_file *file, int32_t first, int32_t n, int32_t known, int64_t *numbers)
 {
-    const hyb_formula_row *rows = (const hyb_formula_row *)file->section[HYB_SECTION_FORMULAS].bytes + first;
+    const hyb_formula_row *rows = rows_of(file, first);
     for (int32_t i = 0; i < n; i++) {
         const hyb_formula_row *row = &rows[i];
-        const int64_t there = (int64_t)known + i;
-        int64_t *to = &numbers[there];
+        int64_t *to = &numbers[known + i];
         if (row->op == HYB_F_CONSTANT) {
             *to = row->b;
             continue;
         }
-        if (row->op < 0 || row->op >= HYB_F_KINDS || row->a < 0 || row->a >= there)
-            return "a formula of it is of what is not there";
         const int64_t a = numbers[row->a];
         const char *wrong;
         if (row->op >= HYB_F_ABS && row->op <= HYB_F_FLOAT)
             wrong = of_int(row->op, a, to);
-        else if (row->op >= HYB_F_FABS && row->op <= HYB_F_MATH)
+        else if (is_of_one(row->op))
             wrong = of_float(row->op, real(a), row->b, to);
-        else {
-            if (row->b < 0 || row->b >= there)
-                return "a formula of it is of what is not there";
-            const int64_t b = numbers[row->b];
-            if (row->op >= HYB_F_EQ) {
-                *to = 0;
-                wrong = meets(row->op, a, b) ? NULL : "a condition of it does not hold";
-            } else
-                wrong = row->op < HYB_F_FADD ? of_ints(row->op, a, b, to) : of_floats(row->op, real(a), real(b), to);
-        }
+        else if (row->op >= HYB_F_EQ) {
+            *to = 0;
+            wrong = meets(row->op, a, numbers[row->b]) ? NULL : "a condition of it does not hold";
+        } else if (row->op < HYB_F_FADD)
+            wrong = of_ints(row->op, a, numbers[row->b], to);
+        else
+            wrong = of_floats(row->op, real(a), real(numbers[row->b]), to);
         if (wrong)
             return wrong;
     }

@@ -224,8 +224,11 @@ uint64_t hyb_file_hash(const hyb_file *file); /* what the header's has to be */
 bool hyb_rows_hold(int64_t first, int64_t count, int64_t all);
 const char *hyb_file_text(const hyb_file *file, hyb_text text, size_t *n); /* ends with a 0; NULL: not within */
 
-/* formulas.c: the numbers that `n` rows from `first` on give, behind those of `known` symbols.  NULL, or
- * what is wrong. */
+/* formulas.c: whether rows are of what stands before them, behind `known` symbols. */
+enum { HYB_MOST_FORMULAS = 1 << 20 };
+bool hyb_formulas_hold(const hyb_file *file, int32_t first, int32_t n, int32_t known);
+/* The numbers that `n` rows from `first` on, which have been checked, give behind those of `known` symbols.
+ * NULL, or what is wrong. */
 const char *hyb_evaluate(const hyb_file *file, int32_t first, int32_t n, int32_t known, int64_t *numbers);
 
 /* fills.c: the bytes of a literal; written to `to`, if it is not NULL.  -1: there is no such one. */

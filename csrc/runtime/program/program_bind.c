@@ -263,7 +263,14 @@ hyb_status hyb_bound_at(hyb_code *code, hyb_function *function, const int64_t *s
         *found = bound;
         return HYB_OK;
     }
-    TRY(make_bound(code, function, sizes, &bound));
+    const hyb_status status = make_bound(code, function, sizes, &bound);
+    if (status != HYB_OK) {
+        char name[NAME], text[HYB_TEXT - NAME];
+        memcpy(text, hyb_last_error(), sizeof text);
+        text[sizeof text - 1] = 0;
+        hyb_shown(&code->file, function->row->name, name, sizeof name);
+        return status == HYB_BAD_ARGUMENT ? status : hyb_fail(status, "%s: %s", name, text);
+    }
     hyb_bound *gone = NULL;
     pthread_mutex_lock(&function->lock);
     if (!kept_at(function, sizes)) {

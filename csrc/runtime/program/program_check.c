@@ -3,7 +3,7 @@
 
 #include "runtime/program/program.h"
 
-enum { MOST_ROWS = 1 << 16, MOST_FORMULAS = 1 << 20, NAME = 96 };
+enum { MOST_ROWS = 1 << 16, NAME = 96 };
 static const int64_t MOST_BYTES = INT64_C(1) << 46; /* of a value: sums of MOST_ROWS of them do not wrap */
 
 const hyb_binding_row *hyb_bindings(const hyb_code *code, int32_t first)
@@ -124,7 +124,7 @@ static hyb_status bad(const reading *f, const char *what, int64_t number)
 }
 
 /* A plan whose externals are there, and have types; NULL otherwise. */
-static const hyb_plan_row *find_plan(const hyb_code *code, int32_t number)
+static const hyb_plan_row *find_plan(const hyb_code *code, int32_t number, int32_t n_symbols)
 {
     const hyb_file *file = &code->file;
     if (!hyb_rows_hold(number, 1, file->section[HYB_SECTION_PLANS].count)) {
@@ -135,8 +135,7 @@ static const hyb_plan_row *find_plan(const hyb_code *code, int32_t number)
     bool good = plan->n_externals >= 0 && plan->n_externals <= MOST_ROWS && plan->n_outputs >= 0
         && plan->n_outputs <= plan->n_externals
         && hyb_rows_hold(plan->first_external, plan->n_externals, file->section[HYB_SECTION_EXTERNALS].count)
-        && hyb_rows_hold(plan->first_formula, plan->n_formulas, file->section[HYB_SECTION_FORMULAS].count)
-        && plan->n_formulas <= MOST_FORMULAS;
+        && hyb_formulas_hold(file, plan->first_formula, plan->n_formulas, n_symbols);
     for (int32_t e = 0; good && e < plan->n_externals; e++)
         good = hyb_rows_hold(hyb_externals(code, plan)[e].type, 1, code->n_types);
     if (good)
@@ -303,11 +302,11 @@ static hyb_status read_case(reading *f)
     hyb_code *code = f->code;
     const hyb_file *file = &code->file;
     const hyb_case_row *row = f->of->row;
-    if (!is_text(file, row->graph) || row->n_formulas > MOST_FORMULAS
-        || !hyb_rows_hold(row->first_formula, row->n_formulas, file->section[HYB_SECTION_FORMULAS].count))
+    if (!is_text(file, row->graph)
+        || !hyb_formulas_hold(file, row->first_formula, row->n_formulas, f->function->row->n_symbols))
         return bad(f, "no graph or no conditions of case", f->of - f->function->cases);
     TRY(check_values(f, row->first_output, f->function->row->n_outputs));
-    if (!(f->of->plan_row = find_plan(code, row->plan)))
+    if (!(f->of->plan_row = find_plan(code, row->plan, f->function->row->n_symbols)))
         return HYB_BAD_FILE;
     if (row->ahead >= code->n_aheads)
         return bad(f, "there is no plan that runs ahead of case", f->of - f->function->cases);
@@ -374,7 +373,7 @@ static hyb_status read_ahead(hyb_code *code, int32_t number)
 {
     hyb_ahead *ahead = &code->aheads[number];
     ahead->row = (const hyb_ahead_row *)code->file.section[HYB_SECTION_AHEAD].bytes + number;
-    const hyb_plan_row *plan = ahead->plan_row = find_plan(code, ahead->row->plan);
+    const hyb_plan_row *plan = ahead->plan_row = find_plan(code, ahead->row->plan, 0);
     if (!plan)
         return HYB_BAD_FILE;
     if (!hyb_rows_hold(ahead->row->first_binding, plan->n_externals, code->file.section[HYB_SECTION_BINDINGS].count))

@@ -215,7 +215,7 @@ static hyb_status located(const hyb_program *program, const hyb_function *functi
     memcpy(text, hyb_last_error(), sizeof text);
     text[sizeof text - 1] = 0;
     name_of(program, function->row->name, name);
-    if (plan && step >= 0 && step < plan->n_steps
+    if (step >= 0 && step < plan->n_steps
         && hyb_rows_hold((int64_t)plan->first_line + step, 1, file->section[HYB_SECTION_LINES].count)
         && hyb_rows_hold(lines[plan->first_line + step], 1, file->section[HYB_SECTION_PLACES].count)) {
         const hyb_place_row *place = (const hyb_place_row *)file->section[HYB_SECTION_PLACES].bytes
@@ -274,10 +274,9 @@ hyb_status hyb_program_run(hyb_program *program, int32_t f, void *const *inputs,
     hyb_set_last_step(-1);
     const bool open = function->row->n_symbols > 0;
     hyb_bound *bound = function->bound[0];
-    hyb_status status = open ? hyb_bound_at(code, function, sizes, &bound) : HYB_OK;
-    if (status != HYB_OK)
-        return status == HYB_BAD_ARGUMENT ? status : located(program, function, NULL, status);
-    status = run_bound(program, function, bound, inputs, layouts, outputs);
+    if (open)
+        TRY(hyb_bound_at(code, function, sizes, &bound));
+    const hyb_status status = run_bound(program, function, bound, inputs, layouts, outputs);
     if (status != HYB_OK && status != HYB_BAD_ARGUMENT)
         located(program, function, bound->of->plan_row, status);
     if (open)
