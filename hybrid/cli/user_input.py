@@ -4,7 +4,7 @@ import importlib
 import importlib.util
 import re
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from types import ModuleType
@@ -14,11 +14,12 @@ import typer
 
 from hybrid.calls.dynamic_axes import Dim
 from hybrid.core.types import DTYPES, TensorType, tensor_type
-from hybrid.errors import HybridError
+from hybrid.errors import ArgumentError, HybridError
 from hybrid.memory import native
 
 SYMBOL = re.compile(r"(?<=[\[,\s])[A-Za-z_]\w*(?=\s*[,\]])")  # among the sizes of a type
 FIRST_SIZE = 37  # of the first symbol, where a value is needed; others have 41, 45 ...
+RANGE = re.compile(r"([A-Za-z_]\w*)\s*=\s*(\d+)\s*:\s*(\d+)")  # of a symbol
 TYPE = re.compile(r"(?P<dtype>\w+)\[(?P<shape>\s*(?:\d+\s*(?:,\s*\d+\s*)*)?)\]")
 
 
@@ -71,23 +72,42 @@ def parse_types(texts: Sequence[str]) -> list[TensorType]:
     return [parse_type(text) for text in texts]
 
 
+def parse_dims(texts: Sequence[str]) -> dict[str, Dim]:
+    """Ranges of sizes written as ``batch=1:64``, by name; fails on anything else."""
+    found = {}
+    for text in texts:
+        match = RANGE.fullmatch(text.strip())
+        if match is None:
+            fail(f"{text!r} is no range of a size; write it as batch=1:64.")
+        try:
+            found[match[1]] = Dim(match[1], int(match[2]), int(match[3]))
+        except ArgumentError as error:
+            fail(f"{text!r}: {error.what}.")
+    return found
+
+
 def parse_open_types(
-    texts: Sequence[str],
+    texts: Sequence[str], dims: Mapping[str, Dim] | None = None
 ) -> tuple[list[TensorType], dict[int, dict[int, Dim]]]:
-    """Types whose sizes may be symbols, as ``f32[n,8]``: at some sizes, and the table of axes."""
+    """Types whose sizes may be symbols, as ``f32[n,8]``: at some sizes, and the table of axes.
+
+    ``dims`` are the ranges of symbols that have one.
+    """
     values: dict[str, int] = {}
+    ranges = dims or {}
     types, dynamic = [], dict[int, dict[int, Dim]]()
     for at, text in enumerate(texts):
         head, bracket, sizes = text.partition("[")
         named = SYMBOL.findall(f"[{sizes}")
         for name in named:
-            values.setdefault(name, FIRST_SIZE + 4 * len(values))
+            dim = ranges.get(name, Dim(name))
+            values.setdefault(name, min(max(FIRST_SIZE + 4 * len(values), dim.low), dim.high))
         plain = SYMBOL.sub(lambda found: str(values[found.group()]), f"[{sizes}")
         types.append(parse_type(head + plain if bracket else text))
         axes = {
-            axis: Dim(size.strip().rstrip("]").strip())
+            axis: ranges.get(name, Dim(name))
             for axis, size in enumerate(sizes.split(","))
-            if size.strip().rstrip("]").strip() in values
+            if (name := size.strip().rstrip("]").strip()) in values
         }
         if axes:
             dynamic[at] = axes

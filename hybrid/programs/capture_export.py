@@ -189,6 +189,14 @@ class CaptureExport:
         """One more case."""
         for name, size in self.closed.items():
             conditions.compare(conditions.symbol(name), "==", size)
+        for to, type_ in zip(self.bound, plan.outputs, strict=True):
+            cell = self.cells.records[to.index] if to.kind is Bound.WRITE else None
+            if cell is not None and type_ != cell.type:
+                self._refuse(
+                    f"what it writes to {cell.name} is of another type, or of an open one",
+                    why="A cell of a program has one type for good.",
+                    fix="return the value",
+                )
         ahead = None
         kept = 0 if early is None else len(early.output_types)
         if early is not None:

@@ -160,7 +160,11 @@ class ProgramFile:
             for name, type_, role, _, aliases in self.cells()
         ]
         kernels = [
-            {"name": self.text(row["name"]), "dtype": DTYPES[row["dtype"]].name}
+            {
+                "name": self.text(row["name"]),
+                "dtype": DTYPES[row["dtype"]].name,
+                "here": "yes" if self._has(row) else "no",
+            }
             for row in self.rows["kernels"]
         ]
         notes = [
@@ -176,6 +180,12 @@ class ProgramFile:
             "sizes": symbols, "plans": plans, "cells": cells, "kernels": kernels, "notes": notes,
             "sections": sections,
         }  # fmt: skip
+
+    def _has(self, row: Any) -> bool:
+        """Whether there is a kernel that takes what this one takes."""
+        number = native.find_kernel(self.text(row["name"]), row["dtype"])
+        counts = tuple([int(row[n]) for n in ("n_in", "n_out", "n_attrs")])
+        return number >= 0 and native.kernel_at(number)[2] == counts
 
     def _about_plan(self, row: Any, case: Any) -> dict[str, Any]:
         plan = self.rows["plans"][case["plan"]]

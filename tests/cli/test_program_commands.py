@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 from hybrid.cli.app import build
+from tests.programs.broken import Broken
 
 SOURCE = """
 import hybrid as hy
@@ -87,6 +88,42 @@ def test_state_that_goes_on(folder: Path) -> None:
     assert "[6. 6. 6.]" in text_of("run", file, "sum", "-i", three, "--repeat", 3, "--save", after)
     assert "[8. 8. 8.]" in text_of("run", after, "-i", three)
     assert "[2. 2. 2.]" in text_of("run", file, "-i", three)
+
+
+def test_open_axes(folder: Path) -> None:
+    file, target = folder / "m.hyb", f"{folder}/model_for_export.py:network"
+    text_of("export", target, "-i", "f32[batch,4]", "--size", "batch=1:9", "-o", file)
+    np.save(folder / "ten.npy", np.ones((10, 4), np.float32))
+    assert text_of("run", file, "-i", folder / "x.npy").startswith("result0: f32[2,3]\n")
+    told = failure("run", file, "-i", folder / "ten.npy")
+    assert "input input is f32[10,4], not f32[batch,4] with batch from 1 to 9" in told
+    about = json.loads(text_of("inspect", file, "--json"))
+    assert about["functions"][0]["inputs"] == "input: f32[batch,4]"
+    assert about["functions"][0]["outputs"] == "f32[batch,3]"
+    assert about["sizes"] == [{"function": "predict", "size": "batch", "from": 1, "to": 9}]
+    assert {row["sizes"] for row in about["plans"]} >= {"batch 1"}
+    assert "batch" in text_of("inspect", file)
+    shown = text_of("inspect", file, "--graph", "predict")
+    assert shown.count("graph @") == 2 and "<batch = 9 to 9>" in shown
+    assert text_of("verify", file).startswith(f"{file} is whole")
+    for size, text in (
+        ("batch=9:1", "batch is declared from 9 to 1"),
+        ("batch", "'batch' is no range of a size; write it as batch=1:64"),
+        ("n=1:2", "--size n is of no axis of an --input"),
+    ):
+        args = "export", target, "-i", "f32[batch,4]", "--size", size, "-o", folder / "n.hyb"
+        assert text in failure(*args)
+
+
+def test_a_kernel_that_is_not_there(folder: Path) -> None:
+    file = folder / "m.hyb"
+    text_of("export", f"{folder}/model_for_export.py:network", "-i", "f32[2,4]", "-o", file)
+    broken = Broken(file.read_bytes())
+    at = broken.section("strings")[0] + int(broken.rows("kernels")[0]["name"]["offset"])
+    broken.content[at] = ord("Z")
+    file.write_bytes(broken.repaired())
+    assert "this library does not have the kernels Z" in failure("verify", file)
+    text_of("run", file, "-i", folder / "x.npy")
 
 
 def test_bad_input(folder: Path) -> None:

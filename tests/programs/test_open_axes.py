@@ -326,6 +326,28 @@ def test_results_of_another_kind_at_some_sizes(tmp_path: Path) -> None:
         hy.export({"f": (f, hy.zeros(4))}, tmp_path / "m", dynamic={0: {0: hy.Dim("n", 2, 64)}})
 
 
+class Memory:
+    """State that is no module's."""
+
+    def __init__(self) -> None:
+        self.last = hy.zeros((4, 3))
+
+
+def test_cells_that_would_get_an_open_size(tmp_path: Path) -> None:
+    memory = Memory()
+
+    def keep(x):
+        memory.last = x * 2
+
+    def ask():
+        return hy.sum(memory.last)
+
+    functions = {"keep": (keep, hy.zeros((4, 3))), "ask": (ask,)}
+    text = r"keep cannot be exported: what it writes to Memory\.last is of another type"
+    with pytest.raises(ProgramError, match=text):
+        hy.export(functions, tmp_path / "m", dynamic={"x": {0: BATCH}})
+
+
 def test_functions_of_sizes_that_c_does_not_have(tmp_path: Path) -> None:
     import math
 

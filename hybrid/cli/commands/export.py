@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import hybrid as hy
-from hybrid.cli.user_input import fail, load_function, parse_types
+from hybrid.cli.user_input import fail, load_function, parse_dims, parse_open_types
 from hybrid.errors import HybridError
 
 app = typer.Typer()
@@ -17,7 +17,11 @@ def export(
     target: Annotated[str, typer.Argument(help="path/to/file.py:function or module:function")],
     output: Annotated[Path, typer.Option("--output", "-o", help="the file to write")],
     inputs: Annotated[
-        list[str] | None, typer.Option("--input", "-i", help="type of an input: f32[8,4]")
+        list[str] | None,
+        typer.Option("--input", "-i", help="type of an input: f32[8,4], f32[batch,4]"),
+    ] = None,
+    sizes: Annotated[
+        list[str] | None, typer.Option("--size", help="range of an open axis: batch=1:64")
     ] = None,
     name: Annotated[str | None, typer.Option(help="of the function in the file")] = None,
 ) -> None:
@@ -25,14 +29,18 @@ def export(
 
     ``hybrid run``, ``hybrid inspect`` and C read it.
     """
-    types = parse_types(inputs or [])
+    dims = parse_dims(sizes or [])
+    types, dynamic = parse_open_types(inputs or [], dims)
+    named = {dim.name for axes in dynamic.values() for dim in axes.values()}
+    for name_of_size in dims.keys() - named:
+        fail(f"--size {name_of_size} is of no axis of an --input.")
     function = load_function(target)
     arguments = [hy.zeros(t.shape, dtype=t.dtype) for t in types]
     try:
         if name is None:
-            hy.export(function, output, *arguments)
+            hy.export(function, output, *arguments, dynamic=dynamic)
         else:
-            hy.export({name: (function, *arguments)}, output)
+            hy.export({name: (function, *arguments)}, output, dynamic=dynamic)
     except (HybridError, TypeError) as error:  # TypeError: another number of arguments
         fail(f"{target}: {error}")
     except OSError as error:

@@ -55,7 +55,7 @@ def run(
     except OSError as error:
         fail(f"{error.filename} cannot be written: {error.strerror}.")
     for value, result in list(zip(chosen.outputs, results, strict=True))[len(written) :]:
-        typer.echo(f"{value.name}: {value.type}\n{result.numpy()}")
+        typer.echo(f"{value.name}: {result.type}\n{result.numpy()}")
 
 
 def _array(path: Path) -> np.ndarray:

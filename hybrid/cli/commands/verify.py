@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from hybrid.cli.user_input import load_program
+from hybrid.cli.user_input import fail, load_program
 
 app = typer.Typer()
 
@@ -16,7 +16,14 @@ def verify(
 ) -> None:
     """Check every byte of FILE: tables, plans, graphs, and the contents of cells."""
     program = load_program(file, whole=True)
-    cells = program.about()["cells"]
+    about = program.about()
+    missing = [row["name"] for row in about["kernels"] if row["here"] == "no"]
+    if missing:
+        fail(
+            f"{file} is whole, but its plans cannot be checked, nor loaded by C: this library does "
+            f"not have the kernels {', '.join(missing)}"
+        )
+    cells = about["cells"]
     typer.echo(
         f"{file} is whole: {len(program)} functions, {len(cells)} cells, "
         f"{file.stat().st_size:,} bytes."
