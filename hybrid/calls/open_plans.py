@@ -39,14 +39,15 @@ class OpenPlans:
 
     def __init__(
         self, graph: Graph, sizes: OpenSizes, fixed: Collection[int] = (), *, fast: bool = False,
-        scale: int | None = None,
+        scale: int | None = None, top: int | None = None,
     ) -> None:  # fmt: skip
         """``fixed`` are the parameters that stay the same from run to run.
 
-        A schedule is made for sizes within a factor of 2 to the power of ``scale``.
+        A schedule is made for sizes within a factor of 2 to the power of ``scale``, and one for all
+        from 2 to the power of ``top`` on.
         """
         self.graph, self.sizes, self.fixed, self.fast = graph, sizes, fixed, fast
-        self._scale = scale or SCALE
+        self._scale, self._top = scale or SCALE, 64 if top is None else top
         self._buckets: list[Bucket] = []
         self._early: dict[tuple[str, tuple[int, ...]], Plan] = {}  # by its graph
 
@@ -86,8 +87,10 @@ class OpenPlans:
         plan = OpenPlan(rest, sizes)
         if plan.lowered.count > 1:  # which costs have been weighed for
             for symbol, value in zip(symbols, values, strict=True):
-                scale = max(value.bit_length() - 1, 0) // self._scale * self._scale
-                _ = symbol >= 1 << scale, symbol < 1 << scale + self._scale
+                least = max(value.bit_length() - 1, 0) // self._scale * self._scale
+                _ = symbol >= 1 << min(least, self._top)
+                if least < self._top:
+                    _ = symbol < 1 << min(least + self._scale, self._top)
         bucket = Bucket(sizes, plan, () if parts is None else parts.params, early)
         self._buckets.append(bucket)
         return bucket

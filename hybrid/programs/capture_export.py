@@ -37,6 +37,7 @@ from hybrid.programs.records import (
     PlanRecord,
     ProgramOutput,
 )
+from hybrid.programs.served_sizes import TOP
 from hybrid.trace.capture.captured_graph import Source, TreeRecipe
 from hybrid.trace.guards.reads import Reads
 
@@ -150,7 +151,7 @@ class CaptureExport:
             return
         if self._plans is None:
             self._plans = OpenPlans(
-                dce(self.graph), axes.sizes, self.fixed, fast=self.fast, scale=scale
+                dce(self.graph), axes.sizes, self.fixed, fast=self.fast, scale=scale, top=TOP
             )
         if self._plans.bucket(self._own(sizes)) is None:
             self._add_bucket(self._plans.new_bucket(self._own(sizes)))

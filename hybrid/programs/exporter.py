@@ -132,7 +132,17 @@ def _tables(
             names = [n for n, function in functions.items() if _takes(function, argument)]
             for name in names or functions:  # where nobody has it, each says so
                 found[name][argument] = axes
-    return {name: _named(functions[name], table) for name, table in found.items()}
+    named = {name: _named(functions[name], table) for name, table in found.items()}
+    dims: dict[str, Dim] = {}
+    tables = [axes for table in named.values() for axes in table.values()]
+    for dim in [d for axes in tables if isinstance(axes, Mapping) for d in axes.values()]:
+        if isinstance(dim, Dim) and dims.setdefault(dim.name, dim) != dim:
+            raise ArgumentError(
+                f"{dim.name} is declared as {dims[dim.name]} and as {dim}",
+                why="Functions of a program have one range for one name.",
+                fix="give one of them another name",
+            )
+    return named
 
 
 def _is_table(entry: Any) -> bool:

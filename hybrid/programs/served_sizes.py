@@ -12,6 +12,8 @@ from hybrid.core.size_conditions import Condition
 from hybrid.core.size_functions import SizeSymbol
 from hybrid.core.sizes import OpenSizes
 
+TOP = 12  # bits of the sizes from which on one schedule is for all
+_LARGEST = 1 << TOP, 1 << 14  # sizes that are looked at, and edges: literals are made at these
 _ALL = 512  # sizes of one axis that are looked at one by one
 _MOST = 4096  # combinations of sizes of several axes
 
@@ -28,12 +30,13 @@ def candidates(dims: Sequence[Dim], example: Mapping[str, int]) -> list[Point]:
 
 
 def _sparse(dim: Dim, example: int, factor: int) -> list[int]:
-    found = {dim.low, dim.low + 1, dim.low + 2, example, dim.high - 1, dim.high, 0, 1, 2}
+    last = max(min(dim.high, _LARGEST[0]), dim.low, example)
+    found = {dim.low, dim.low + 1, dim.low + 2, example, last - 1, last, 0, 1, 2}
     power = 1
-    while power <= dim.high:
+    while power <= last:
         found |= {power - 1, power, power + 1} if factor == 2 else {power}
         power *= factor
-    return sorted([size for size in found if dim.low <= size <= dim.high])
+    return sorted([size for size in found if dim.low <= size <= last])
 
 
 def further(
@@ -49,7 +52,10 @@ def further(
                 if len(factors) == 1 and len(monomial) == 1 and type(monomial[0]) is SizeSymbol:
                     edge = -dict(terms).get((), 0) // count
                     edges[monomial[0].name] |= {edge - 1, edge, edge + 1, edge + 2}
-    axes = [sorted([s for s in edges[dim.name] if dim.low <= s <= dim.high]) for dim in dims]
+    axes = []
+    for dim in dims:
+        last = min(dim.high, max(_LARGEST[1], example[dim.name]))
+        axes.append(sorted([size for size in edges[dim.name] if dim.low <= size <= last]))
     return _combined(axes)
 
 

@@ -165,6 +165,19 @@ def test_an_axis_without_an_end(tmp_path: Path) -> None:
     assert symbol == ("x_0", 1, 2**31 - 1)
 
 
+def test_masks_of_an_open_length_without_an_end(tmp_path: Path) -> None:
+    """They are made at small sizes when it is exported, and at those of calls when it runs."""
+
+    def f(x):
+        n = x.shape[0]
+        return hy.tril(hy.ones((n, n))) @ x + hy.arange(n)[:, None]
+
+    hy.export({"f": (f, hy.zeros((7, 2)))}, tmp_path / "m", dynamic={"x": {0: True}})
+    require_same(tmp_path / "m", "f", f, [(floats(n, 2),) for n in (1, 2, 7, 300)])
+    c, x = CProgram(tmp_path / "m"), floats(5000, 2)
+    assert c("f", x)[0].tobytes() == bits(f(hy.asarray(x)))
+
+
 def test_weights_that_are_prepared(tmp_path: Path) -> None:
     """They follow their cells, at whatever size they are used next."""
     weight = hy.asarray(floats(64, 64))
@@ -297,13 +310,21 @@ def fixes(x):
         ),
         ({"y": {0: True}}, ArgumentError, "names the argument 'y', which there is not"),
         ({"g": {"x": {0: True}}}, ArgumentError, "has a table for 'g', which is not exported"),
+        (
+            {"fixes": {0: {0: hy.Dim("n", 1, 9)}}, "other": {0: {0: hy.Dim("n", 1, 8)}}},
+            ArgumentError,
+            "n is declared as .* and as ",
+        ),
         ([0], ArgumentError, "dynamic is "),
         ({"x": {0: hy.Dim("n", 10, 20)}}, ShapeError, "n is 4"),
     ],
 )
 def test_tables_that_do_not_fit(tmp_path: Path, dynamic: Any, kind: Any, text: str) -> None:
     with pytest.raises(kind, match=text):
-        hy.export({"fixes": (fixes, hy.zeros(4))}, tmp_path / "m", dynamic=dynamic)
+        functions = {"fixes": (fixes, hy.zeros(4))}
+        if "other" in dynamic:
+            functions["other"] = functions["fixes"]
+        hy.export(functions, tmp_path / "m", dynamic=dynamic)
     assert not list(tmp_path.iterdir())
 
 
