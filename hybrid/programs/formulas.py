@@ -136,8 +136,6 @@ class FormulaWriter:
         return self._filled(name, dtype, numbers)
 
     def _filled(self, kind: str, dtype: Any, given: Sequence[int]) -> Fill:
-        if dtype.name in ("float16", "bfloat16"):
-            raise Unknown(f"a literal of {dtype.name} that depends on a size")
         return Fill(FILLS.index(kind), dtype, (*given, *[0] * (4 - len(given))))
 
     # Rows -------------------------------------------------------------------------------------

@@ -101,6 +101,15 @@ def test_another_byte_order(content: bytes, tmp_path: Path) -> None:
         hy.load_exported(tmp_path / "m")
 
 
+def test_sections_that_are_not_known(content: bytes) -> None:
+    for kind in (0, 77):
+        broken = Broken(content)
+        [at] = np.flatnonzero(broken.table["kind"] == KINDS["notes"])
+        start = HEADER.itemsize + int(at) * SECTION.itemsize
+        broken.content[start : start + 4] = kind.to_bytes(4, "little")
+        run_all(CProgram.of(broken.repaired()))
+
+
 def test_a_section_that_is_needed_and_not_known(content: bytes) -> None:
     broken = Broken(content)
     [at] = np.flatnonzero(broken.table["kind"] == KINDS["notes"])

@@ -122,7 +122,7 @@ def test_numbers_that_are_made_of_sizes(tmp_path: Path) -> None:
     def f(x):
         n = x.shape[0]
         scaled = x * (1 / math.sqrt(n)) + n / 2 + math.log(n) * (n // 3) - n % 5 + n**2
-        if n > 12:
+        if n / 2 > 6.25:
             scaled = scaled * 2
         return scaled + abs(3 - n) + round(n / 3) + math.floor(n * 0.7) + (n << 1) + (n & 6)
 
@@ -142,6 +142,23 @@ def test_literals_that_are_made_of_sizes(tmp_path: Path) -> None:
     hy.export({"f": (f, hy.zeros((4, 5)))}, tmp_path / "m", dynamic=table)
     sizes = [(1, 2), (2, 2), (9, 6), (4, 5), (5, 5), (3, 6)]
     require_same(tmp_path / "m", "f", f, [(floats(*shape),) for shape in sizes])
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "int8", "uint16", "float64"])
+def test_literals_of_every_dtype(tmp_path: Path, dtype: str) -> None:
+    kind = getattr(hy, dtype)
+
+    def f(x):
+        n = x.shape[0]
+        y = hy.arange(n * 100, dtype=kind).reshape((n, 100))[:, 0] + hy.full((n,), n, dtype=kind)
+        y = y + hy.linspace(-1, 3, n, dtype=hy.float32).astype(kind) * hy.eye(n, dtype=kind)[0]
+        return y.astype(hy.float64)
+
+    hy.export({"f": (f, hy.zeros(4))}, tmp_path / "m", dynamic={0: {0: hy.Dim("n", 2, 120)}})
+    program = CProgram(tmp_path / "m")
+    for n in (2, 3, 19, 99, 120):
+        expected = f(hy.zeros(n))
+        assert program("f", np.zeros(n, np.float32))[0].tobytes() == bits(expected)
 
 
 def test_loops_over_an_open_axis(tmp_path: Path) -> None:

@@ -91,16 +91,43 @@ static bool element(int32_t kind, const given *from, int64_t i, int64_t *whole, 
     }
 }
 
+/* The nearest half, ties to even. */
+static uint16_t half_of(double number)
+{
+    const uint16_t sign = signbit(number) ? 0x8000 : 0;
+    const double size = fabs(number);
+    if (!(size < 65520)) /* or no number */
+        return sign | (size >= 65520 ? 0x7C00 : 0x7E00);
+    int exponent;
+    frexp(size, &exponent);
+    exponent = size == 0 || exponent < -13 ? -13 : exponent; /* below that there are no more digits */
+    const int64_t digits = (int64_t)nearbyint(ldexp(size, 11 - exponent));
+    return (uint16_t)(sign + digits + ((int64_t)(exponent + 13) << 10));
+}
+
+/* The nearest bfloat16 of a float. */
+static uint16_t brain_of(float number)
+{
+    uint32_t bits;
+    memcpy(&bits, &number, 4);
+    if (number != number)
+        return (uint16_t)(bits >> 16 | 0x40);
+    return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
 /* A number as one of `dtype`, as NumPy casts it. */
 static void store(int32_t dtype, bool is_real, int64_t whole, double real, char *to)
 {
-    if (is_real && dtype != HYB_F32 && dtype != HYB_F64 && dtype != HYB_BOOL)
+    const bool floats = dtype >= HYB_F16;
+    if (is_real && !floats && dtype != HYB_BOOL)
         whole = real >= -0x1p63 && real < 0x1p63 ? (int64_t)real : INT64_MIN;
     switch (dtype) {
     case HYB_BOOL: *(bool *)to = is_real ? real != 0 : whole != 0; break;
     case HYB_I8: case HYB_U8: *to = (char)whole; break;
     case HYB_I16: case HYB_U16: memcpy(to, &(int16_t){(int16_t)whole}, 2); break;
     case HYB_I32: case HYB_U32: memcpy(to, &(int32_t){(int32_t)whole}, 4); break;
+    case HYB_F16: memcpy(to, &(uint16_t){half_of(is_real ? real : (double)(float)whole)}, 2); break;
+    case HYB_BF16: memcpy(to, &(uint16_t){brain_of(is_real ? (float)real : (float)whole)}, 2); break;
     case HYB_F32: memcpy(to, &(float){is_real ? (float)real : (float)whole}, 4); break;
     case HYB_F64: memcpy(to, &(double){is_real ? real : (double)whole}, 8); break;
     default: memcpy(to, &whole, 8); break;
@@ -110,7 +137,7 @@ static void store(int32_t dtype, bool is_real, int64_t whole, double real, char 
 int64_t hyb_fill(const hyb_fill_row *row, const int64_t *numbers, int64_t n_numbers, char *to)
 {
     const int64_t itemsize = hyb_itemsize(row->dtype);
-    if (row->kind < 0 || row->kind >= HYB_FILLS || itemsize == 0 || row->dtype == HYB_F16 || row->dtype == HYB_BF16)
+    if (row->kind < 0 || row->kind >= HYB_FILLS || itemsize == 0)
         return -1;
     given from = {{0}, {0}, 0};
     for (int i = 0; i < KINDS[row->kind].given; i++) {

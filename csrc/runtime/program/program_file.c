@@ -80,9 +80,11 @@ static hyb_status check_header(hyb_file *file)
     return HYB_OK;
 }
 
+static bool is_known(uint32_t kind) { return kind > 0 && kind < HYB_SECTION_KINDS; }
+
 static hyb_status check_section(const hyb_file *file, const hyb_section_row *row)
 {
-    const bool known = row->kind > 0 && row->kind < HYB_SECTION_KINDS;
+    const bool known = is_known(row->kind);
     if (!known && (row->flags & HYB_SECTION_NEEDED))
         return hyb_fail(HYB_BAD_FILE, "it needs a section of kind %u, which this library does not know",
                         row->kind);
@@ -108,7 +110,7 @@ static hyb_status read_sections(hyb_file *file, int32_t flags)
     size_t room = 64;
     for (uint32_t i = 0; i < header->n_sections; i++) {
         TRY(check_section(file, &rows[i]));
-        if (rows[i].kind < HYB_SECTION_KINDS) {
+        if (is_known(rows[i].kind)) {
             file->section[rows[i].kind].bytes = file->bytes; /* seen */
             if (!is_bulk(rows[i].kind))
                 room += (rows[i].nbytes + 63) / 64 * 64;
@@ -120,7 +122,7 @@ static hyb_status read_sections(hyb_file *file, int32_t flags)
     size_t used = 0;
     for (uint32_t i = 0; i < header->n_sections; i++) {
         const hyb_section_row *row = &rows[i];
-        if (row->kind >= HYB_SECTION_KINDS)
+        if (!is_known(row->kind))
             continue;
         const char *bytes = file->bytes + row->offset;
         if (!is_bulk(row->kind)) {
