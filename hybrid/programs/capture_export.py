@@ -127,9 +127,7 @@ class CaptureExport:
             for o in self.outputs
         ]
         results = [*needed, *[output for output, _ in again]]
-        self.graph = replace(
-            self.known, results=tuple([capture.graph.results[i] for i in results])
-        )
+        self.graph = replace(self.known, results=tuple([capture.graph.results[i] for i in results]))
         self.bound = [*self._bound(needed, written, self.outputs), *[to for _, to in again]]
         cells = {external.index for _, external in writes}
         self.fixed = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -75,6 +76,13 @@ def reduced(x: Any) -> Any:
     return x.sum(), x.mean(0), x.max(1), x.argmin(0), x.std(), hy.softmax(x, axis=-1)
 
 
+def grown(x: Any, y: Any) -> Any:
+    n = x.shape[0]
+    mask = hy.tril(hy.ones((n, n), dtype=hy.bool))
+    scaled = hy.where(mask, x @ x.T, 0.0) * (1 / math.sqrt(n))
+    return scaled @ x + hy.arange(n)[:, None] + y[n // 2]
+
+
 def seeds() -> Iterator[tuple[str, Callable[[Path], Any]]]:
     """Names of programs, and what writes each to a path."""
     model = Tiny()
@@ -85,6 +93,12 @@ def seeds() -> Iterator[tuple[str, Callable[[Path], Any]]]:
     yield "training", lambda path: export(parts, path)
     counts = {"counted": (counted, ROW, hy.asarray(3)), "stacked": (stacked, SQUARE)}
     yield "loops", lambda path: export(counts, path)
+    batch, length = hy.Dim("batch", 1, 64), hy.Dim("length", 1, 99)
+    table = {"x": {0: batch}, "y": {0: batch}}
+    yield "open_training", lambda path: export(parts, path, dynamic=table)
+    grows = {"grown": (grown, SQUARE, hy.ones((50, 4))), "stacked": (stacked, SQUARE)}
+    sizes = {"x": {0: length}, "y": {0: hy.Dim("other", 50, 60)}}
+    yield "open_literals", lambda path: export(grows, path, dynamic=sizes)
     index = hy.asarray([0, 2, 1, 3])
     queries = hy.ones((1, 2, 3, 4))
     for function, *args in (

@@ -193,6 +193,15 @@ def test_what_depends_on_sizes(content: bytes, section: str, change: Any, text: 
         program("predict", X[:16])
 
 
+def test_ranges_that_are_none(content: bytes) -> None:
+    for low, high in ((-1, 5), (6, 5), (1, 2**31)):
+        broken = Broken(content)
+        [*rows] = broken.rows("symbols")
+        rows[0]["low"], rows[0]["high"] = low, high
+        with pytest.raises(ProgramFailure, match="no input, name or range has symbol 0"):
+            CProgram.of(broken.repaired())
+
+
 @pytest.mark.parametrize("change", [of_formulas, of_operations])
 def test_formulas_of_what_is_not_there(content: bytes, tmp_path: Path, change: Any) -> None:
     broken = Broken(content)

@@ -239,6 +239,29 @@ def test_more_sizes_than_are_kept(tmp_path: Path) -> None:
     assert fork("predict", rows[:9])[0].tobytes() == expected[9]
 
 
+def test_what_is_printed_and_raised(tmp_path: Path, capsys: Any) -> None:
+    def f(x):
+        total = hy.sum(x).item()
+        print(f"{total:.3f}")
+        if total > 100:
+            raise ValueError(f"{total} is too much")
+        return x / total
+
+    hy.export({"f": (f, hy.ones(20))}, tmp_path / "m", dynamic={"x": {0: hy.Dim("n", 1, 60)}})
+    c, loaded = CProgram(tmp_path / "m"), hy.load_exported(tmp_path / "m")["f"]
+    for n in (1, 2, 7, 40):
+        x = floats(n) + 2
+        expected = bits(f(hy.asarray(x)))
+        told = capsys.readouterr().out
+        assert c("f", x)[0].tobytes() == expected and capsys.readouterr().out == told
+        assert bits(loaded(hy.asarray(x))) == expected and capsys.readouterr().out == told
+    large = np.full(50, 3, np.float32)
+    with pytest.raises(ProgramFailure, match="f: ValueError: 150.0 is too much"):
+        c("f", large)
+    with pytest.raises(ValueError, match="150.0 is too much"):
+        loaded(hy.asarray(large))
+
+
 # In Python ----------------------------------------------------------------------------------------
 
 

@@ -27,7 +27,7 @@ static struct {
 static int compare_keys(const hyb_kernel *a, const hyb_kernel *b)
 {
     const int order = strcmp(a->name, b->name);
-    return order ? order : a->dtype - b->dtype;
+    return order ? order : (a->dtype > b->dtype) - (a->dtype < b->dtype); /* dtypes may be any */
 }
 
 /* The widest instruction set first among kernels of the same name and dtype. */

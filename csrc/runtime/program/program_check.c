@@ -229,8 +229,9 @@ static hyb_status check_symbols(const reading *f)
         }
     }
     for (int32_t i = 0; i < row->n_symbols; i++)
-        if (!found[i] || !is_text(&code->file, f->function->symbols[i].name) || f->function->symbols[i].low < 0)
-            return bad(f, "no input or no name has symbol", i);
+        if (!found[i] || !is_text(&code->file, f->function->symbols[i].name) || f->function->symbols[i].low < 0
+            || f->function->symbols[i].low > f->function->symbols[i].high || f->function->symbols[i].high > INT32_MAX)
+            return bad(f, "no input, name or range has symbol", i);
     return HYB_OK;
 }
 
