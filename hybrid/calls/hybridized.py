@@ -465,23 +465,24 @@ class Hybridized(StagedCalls):
 
         It has symbols for axes that are declared to vary.
         """
+        return self.captured(args, kwargs)[1].graph
+
+    @as_before
+    def captured(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Call, Capture]:
+        """A call, and what it is captured into; runs nothing, and is not kept.
+
+        Axes that are declared to vary are open.
+        """
         leaves, key = self._leaves(args, kwargs)
-        if not self.options["dynamic"]:
-            return self._trace(args, kwargs, leaves).graph
         call = Call(self.function, args, kwargs, leaves, key)
+        if not self.options["dynamic"]:
+            return call, self._trace(args, kwargs, leaves)
         family = OpenFamily(leaves, self._declared(call))
         opened = family.opened(leaves)
         made = self._trace(args, kwargs, leaves, opened=opened or None)
         if made.open_axes is not None:
             family.require_open(made.open_axes, opened)
-        return made.graph
-
-    @as_before
-    def captured(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[Call, Capture]:
-        """A call, and what it is captured into; runs nothing, and is not kept."""
-        leaves, key = self._leaves(args, kwargs)
-        call = Call(self.function, args, kwargs, leaves, key)
-        return call, self._trace(args, kwargs, leaves)
+        return call, made
 
     @as_before
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
