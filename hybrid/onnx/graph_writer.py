@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -144,6 +144,7 @@ class GraphWriter:
         self.terms: dict[Value, Wire] = {}
         self.makers: dict[Value, Node] = {} if around is None else around.makers
         self.used: set[Value] = set()  # values that something reads
+        self.made: dict[Any, Any] = {}  # nodes that are there: no other computes the same
         self.size_terms: dict[Any, Wire] = {}  # sizes that are written here, by what they say
         self.hint = ""  # what the node at hand should be called
         self.writing: Node | None = None
@@ -169,6 +170,9 @@ class GraphWriter:
         another.
         """
         first = next((term for term in inputs if term is not None), None)
+        key = _key(op, inputs, dtype, outputs, attributes)
+        if key in self.made:
+            return self.made[key]
         dtypes = dtype if isinstance(dtype, tuple) else (dtype,) * outputs
         base = self.hint or op.lower()
         names = [self.model.free_name(base) for _ in range(outputs)]
@@ -183,7 +187,8 @@ class GraphWriter:
                 for name, own in zip(names, dtypes, strict=True)
             ]
         )
-        return found if outputs > 1 else found[0]
+        self.made[key] = found if outputs > 1 else found[0]
+        return self.made[key]
 
     def wide(self, op: str, *inputs: Wire | None, dtype: DType | None = None, **rest: Any) -> Wire:
         """The same of a dtype for which there may be no kernel: a wider one carries it then.
@@ -402,11 +407,21 @@ class GraphWriter:
             )
 
 
+def _key(op: str, inputs: Any, dtype: Any, outputs: int, attributes: Mapping[str, Any]) -> Any:
+    """Equal for nodes that compute the same; graphs are equal to themselves only."""
+    named = [
+        (name, id(value) if isinstance(value, onnx.GraphProto) else repr(value))
+        for name, value in attributes.items()
+    ]
+    names = [None if term is None else term.name for term in inputs]
+    return op, tuple(names), dtype, outputs, tuple(named)
+
+
 def value_info(name: str, type_: TensorType) -> Any:
-    """What an input or output of a graph is; an open axis has its name, or none."""
+    """What an input or output of a graph is; an open axis has its name, or a formula of names."""
     return _info(name, type_.dtype, type_.shape)
 
 
 def _info(name: str, dtype: DType, shape: Any) -> Any:
-    dims = shape and [n if type(n) is int else str(n) if n.is_single else None for n in shape]
+    dims = shape and [n if type(n) is int else str(n) for n in shape]
     return helper.make_tensor_value_info(name, CODES[dtype], dims)

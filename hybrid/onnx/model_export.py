@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NoReturn
 
-from hybrid.calls.dynamic_axes import Dim
+from hybrid.calls.dynamic_axes import Dim, require_table
 from hybrid.calls.hybridized import Hybridized
 from hybrid.core.dataclass import dataclass, replace
+from hybrid.core.sizes import OpenSizes
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, OnnxError, warn_author
@@ -27,6 +29,7 @@ from hybrid.programs.program_cells import ProgramCells
 from hybrid.trace.capture.captured_graph import Source
 from hybrid.trace.guards.reads import Reads
 
+_FIRST = 64  # sizes of an axis for which conditions are tried
 _KINDS = {"text": "a text that a run makes", "items": "a list whose length a run decides",
           "either": "a result that is not always there", "object": "an object that a run makes",
           "given": "a container that it was given", "tree": "what a run puts together"}  # fmt: skip
@@ -70,9 +73,7 @@ def export(
         output_names=output_names,
     )  # fmt: skip
     save_model(exported.proto, path, external_data)
-    if exported.notes:
-        warn_author(f"{exported.name} was exported without what ONNX does not do:\n"
-                    + "\n".join([f"  {note}" for note in exported.notes]))  # fmt: skip
+    exported.warn()
     return path
 
 
@@ -82,7 +83,18 @@ class ExportedModel:
 
     proto: Any  # ModelProto
     name: str
-    notes: tuple[str, ...]
+    left_out: tuple[str, ...]
+    conditions: tuple[str, ...]  # that sizes of open axes have to meet
+
+    def warn(self) -> None:
+        """Say what was left out, and what sizes there may be."""
+        for what, lines in (
+            ("without what ONNX does not do", self.left_out),
+            ("for sizes of which this is true", self.conditions),
+        ):
+            if lines:
+                listed = "\n  ".join(lines)
+                warn_author(f"{self.name} was exported {what}:\n  {listed}")
 
 
 def exported_model(
@@ -99,21 +111,28 @@ def exported_model(
         return found.model(opset, input_names, output_names)
 
 
-def _dims(dynamic_axes: Any) -> Any:
-    """``dynamic_axes`` as ``hybridize`` is given them: names stand for any size."""
-    if dynamic_axes is None:
+def _dims(function: Any, dynamic_axes: Any) -> Any:
+    """``dynamic_axes`` as ``hybridize`` is given them, by positions where a module is called."""
+    if not dynamic_axes:
         return False
     if not isinstance(dynamic_axes, Mapping):
         raise ArgumentTypeError(
             f"dynamic_axes is a {type(dynamic_axes).__name__}",
             fix='give a dict such as {"x": {0: "batch"}}',
         )
-    return {
-        argument: {axis: Dim(dim, 1) if isinstance(dim, str) else dim for axis, dim in axes.items()}
-        if isinstance(axes, Mapping)
-        else axes
-        for argument, axes in dynamic_axes.items()
-    } or False
+    table = {argument: _named_axes(axes) for argument, axes in dynamic_axes.items()}
+    if not isinstance(function, Module):
+        return table
+    require_table(function.forward, table)
+    names = list(inspect.signature(function.forward).parameters)
+    return {names.index(n) if isinstance(n, str) else n: axes for n, axes in table.items()}
+
+
+def _named_axes(axes: Any) -> Any:
+    """A name is that of an axis of any size."""
+    if not isinstance(axes, Mapping):
+        return axes
+    return {axis: Dim(dim, 1) if isinstance(dim, str) else dim for axis, dim in axes.items()}
 
 
 class _Exported:
@@ -121,7 +140,7 @@ class _Exported:
 
     def __init__(self, function: Any, args: Sequence[Any], dynamic_axes: Any) -> None:
         plain = function.function if isinstance(function, Hybridized) else function
-        hybridized = Hybridized(plain, dynamic=_dims(dynamic_axes))
+        hybridized = Hybridized(plain, dynamic=_dims(plain, dynamic_axes))
         self.function = plain
         self.name = getattr(plain, "__name__", type(plain).__name__)
         self.call, self.capture = hybridized.captured(tuple(args), {})
@@ -150,11 +169,11 @@ class _Exported:
         ]
         proto = model_of(graph, weights, given, outputs, opset)
         self._refuse_writes()
-        if self.capture.open_axes is not None:
-            for condition in self.capture.open_axes.sizes.conditions.values():
-                at = "" if condition.at is None else f" ({condition.at})"
-                self.notes.append(f"sizes for which it is not so that {condition}{at}")
-        return ExportedModel(proto, self.name, tuple(dict.fromkeys(self.notes)))
+        return ExportedModel(
+            proto=proto, name=self.name, left_out=tuple(dict.fromkeys(self.notes)),
+            conditions=() if self.capture.open_axes is None else
+            tuple(telling_conditions(self.capture.open_axes.sizes)),
+        )  # fmt: skip
 
     def _refuse(self, what: str, **parts: Any) -> NoReturn:
         raise OnnxError(f"{self.name} cannot be exported: {what}", **parts)
@@ -284,6 +303,31 @@ class _Exported:
         found, dropped = without_calls(replace(graph, results=tuple(results)))
         self.notes += [f"{call}" for call in dropped]
         return needed_nodes(dce(found))
+
+
+def telling_conditions(sizes: OpenSizes) -> list[str]:
+    """The conditions that some small sizes do not meet, with the author's lines."""
+    found: dict[str, list[str]] = {}
+    for condition in sizes.conditions.values():
+        if _holds_for_small(sizes, condition):
+            continue
+        at = "" if condition.at is None else f" ({condition.at})"
+        found.setdefault(at, []).append(str(condition))
+    return [", ".join(dict.fromkeys(texts)) + at for at, texts in found.items()]
+
+
+def _holds_for_small(sizes: OpenSizes, condition: Any) -> bool:
+    """Whether it is so for each symbol's first sizes, the others being what they are here."""
+    test = sizes.test_of(condition)
+    here = [symbol.value for symbol in sizes.symbols]
+    for at, symbol in enumerate(sizes.symbols):
+        for n in range(symbol.low, min(symbol.high, symbol.low + _FIRST) + 1):
+            try:
+                if not test(*here[:at], n, *here[at + 1 :]):
+                    return False
+            except (ArithmeticError, ValueError):
+                return False
+    return True
 
 
 def needed_nodes(graph: Graph) -> Graph:

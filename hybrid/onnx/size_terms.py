@@ -82,7 +82,7 @@ def _variable(g: GraphWriter, variable: SizeSymbol | SizeCall) -> Wire:
     return g("Gather", g("Shape", term, dtype=int64), g.ints(axis), axis=0)
 
 
-_OF_FLOATS = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div"}
+_OF_FLOATS = {"+": "Add", "-": "Sub", "*": "Mul", "/": "Div", "**": "Pow"}
 _OF_ONE = {"math.sqrt": "Sqrt", "math.floor": "Floor", "math.ceil": "Ceil", "math.log": "Log",
            "math.exp": "Exp", "abs": "Abs", "int": "Identity", "float": "Identity"}  # fmt: skip
 

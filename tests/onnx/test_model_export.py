@@ -6,13 +6,11 @@ import os
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import pytest
 
 import hybrid as hy
@@ -21,6 +19,7 @@ from hybrid.errors import ArgumentError, ArgumentTypeError, OnnxError
 from hybrid.models import encoder, gpt
 from hybrid.models.examples import EXAMPLES
 from hybrid.onnx.model_assembly import OPSETS
+from tests.onnx.exported import assert_exported, run
 
 RANDOM = np.random.default_rng(3)
 IMAGE = RANDOM.random((3, 1, 8, 8), np.float32)
@@ -29,34 +28,6 @@ INPUTS = {
     "mixer": RANDOM.random((2, 1, 16, 16), np.float32), "lstm": IMAGE[:, 0], "gru": IMAGE[:, 0],
     "unet": RANDOM.random((2, 1, 16, 16), np.float32), "gpt": RANDOM.integers(0, 40, (2, 12)),
 }  # fmt: skip
-
-
-def run(path: Any, *inputs: Any) -> list[np.ndarray]:
-    session = onnxruntime.InferenceSession(os.fspath(path))
-    names = [given.name for given in session.get_inputs()]
-    arrays = [np.asarray(x) if not isinstance(x, hy.Tensor) else x.numpy() for x in inputs]
-    return session.run(None, dict(zip(names, arrays, strict=True)))
-
-
-def listed(found: Any) -> list[np.ndarray]:
-    return [y.numpy() for y in (found if isinstance(found, (list, tuple)) else (found,))]
-
-
-def assert_exported(function: Any, args: Sequence[Any], path: Path, **options: Any) -> Any:
-    """The file computes what ``function`` does: run by onnxruntime, and loaded again."""
-    hy.onnx.export(function, path, *args, **options)
-    onnx.checker.check_model(path, full_check=True)
-    owner = getattr(function, "__self__", function)
-    if isinstance(owner, nn.Module):
-        owner.eval()
-    with hy.no_grad():
-        wanted = listed(function(*args))
-        loaded = listed(hy.onnx.load(path)(*args))
-    for got, again, want in zip(run(path, *args), loaded, wanted, strict=True):
-        assert got.dtype == want.dtype and got.shape == want.shape
-        np.testing.assert_allclose(got, want, 1e-5, 1e-5)
-        np.testing.assert_allclose(again, want, 1e-5, 1e-5)
-    return onnx.load(path)
 
 
 # Models -------------------------------------------------------------------------------------------

@@ -98,7 +98,8 @@ def for_(
     outputs = [(g.constant(True, bool_), _FLAG), *_typed(results, _types(body.results))]
     graph = loop.inner.finished(body.name or "body", loop.inputs, outputs)
     dtypes = [v.type.dtype for v in body.results]
-    made = loop.run(count, None, operands[:carried], dtypes, graph)
+    going = None if carried else g.constant(True, bool_)  # a Loop has two inputs at least
+    made = loop.run(count, going, operands[:carried], dtypes, graph)
     values, rows = made[:carried], made[carried:]
     if reverse:
         rows = tuple([_flipped(g, row) for row in rows])

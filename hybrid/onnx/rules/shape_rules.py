@@ -15,6 +15,7 @@ from hybrid.onnx.rule_table import writes
 from hybrid.onnx.size_terms import array_term
 
 _FAR = 2**62  # behind the last element of any axis
+_FEW = 256  # elements of a constant that stands in the file as it is
 
 # Constants ----------------------------------------------------------------------------------------
 
@@ -27,6 +28,10 @@ def full(g: GraphWriter, *, shape: Shape, value: Any, dtype: DType) -> Wire:
         scalar = g.cast(g.scalar(value), dtype)
     else:
         scalar = number(g, value, dtype)
+    known = g.array_of(scalar)
+    is_open = any(isinstance(n, SizeValue) for n in shape)
+    if known is not None and not is_open and math.prod(shape) <= _FEW:
+        return g.constant(np.broadcast_to(known, shape), dtype)
     return g("Expand", scalar, g.sizes(shape)) if shape else scalar
 
 
