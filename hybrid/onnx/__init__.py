@@ -1,4 +1,4 @@
-"""Models of ONNX: ``load`` makes a module of one, ``export`` writes one.
+"""Models of ONNX: ``load`` makes a module of one, ``export`` writes one, ``summary`` tells of one.
 
 It needs the package ``onnx``: ``pip install "hybrid[onnx]"``.
 """
@@ -14,6 +14,7 @@ if _find_spec("onnx") is None:
     )
 
 from hybrid.onnx.model_export import export
+from hybrid.onnx.model_summary import summary
 from hybrid.onnx.onnx_module import OnnxModule, load
 
-__all__ = ["OnnxModule", "export", "load"]
+__all__ = ["OnnxModule", "export", "load", "summary"]

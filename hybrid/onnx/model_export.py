@@ -67,7 +67,6 @@ def export(
     cannot be captured.
     """
     path = Path(os.fspath(path))
-    require_opset(opset)
     exported = exported_model(
         function, args, opset=opset, dynamic_axes=dynamic_axes, input_names=input_names,
         output_names=output_names,
@@ -103,6 +102,7 @@ def exported_model(
     input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,
 ) -> ExportedModel:  # fmt: skip
     """The model of ``function``; see ``export``."""
+    require_opset(opset)
     owner = function if isinstance(function, Module) else getattr(function, "__self__", None)
     with ExitStack() as stack:
         if isinstance(owner, Module):
