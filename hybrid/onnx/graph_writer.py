@@ -143,7 +143,7 @@ class GraphWriter:
         self.nodes: list[Any] = []
         self.terms: dict[Value, Wire] = {}
         self.makers: dict[Value, Node] = {} if around is None else around.makers
-        self.used: set[Value] = set()  # values that something reads
+        self.reads: dict[Value, int] = {}  # how often values are read
         self.made: dict[Any, Any] = {}  # nodes that are there: no other computes the same
         self.size_terms: dict[Any, Wire] = {}  # sizes that are written here, by what they say
         self.hint = ""  # what the node at hand should be called
@@ -303,9 +303,8 @@ class GraphWriter:
 
     def write(self, graph: Graph) -> list[Wire]:
         """Write the nodes of ``graph``, whose parameters are bound; its results."""
-        self.used.update(graph.results)
-        for node in graph.nodes:
-            self.used.update(node.operands)
+        for value in (*graph.results, *[v for node in graph.nodes for v in node.operands]):
+            self.reads[value] = self.reads.get(value, 0) + 1
         for node in graph.nodes:
             self.makers.update(dict.fromkeys(node.results, node))
             self.node(node)
@@ -385,7 +384,7 @@ class GraphWriter:
             taken.add(term.name)
             results.append(value_info(term.name, type_))
         graph = onnx.GraphProto(name=name)
-        graph.node.extend(self.nodes)
+        graph.node.extend(needed_nodes(self.nodes, {info.name for info in results}))
         graph.input.extend([value_info(term.name, type_) for term, type_ in inputs])
         graph.output.extend(results)
         return graph
@@ -405,6 +404,28 @@ class GraphWriter:
                 why=f"{op} is there since opset {opset}",
                 fix=f"export with opset={opset}",
             )
+
+
+def needed_nodes(nodes: Sequence[Any], names: set[str]) -> list[Any]:
+    """Those of ``nodes``, which stand in order, that give ``names`` or what leads to them."""
+    needed, kept = set(names), []
+    for node in reversed(nodes):
+        if not needed.isdisjoint(node.output):
+            needed |= names_read([node])
+            kept.append(node)
+    return kept[::-1]
+
+
+def names_read(nodes: Sequence[Any]) -> set[str]:
+    """What ``nodes`` read, and what the graphs in them read and give."""
+    found: set[str] = set()
+    for node in nodes:
+        found.update(node.input)
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                found |= {output.name for output in attribute.g.output}
+                found |= names_read(attribute.g.node)
+    return found
 
 
 def _key(op: str, inputs: Any, dtype: Any, outputs: int, attributes: Mapping[str, Any]) -> Any:

@@ -14,7 +14,7 @@ from hybrid.errors import ArgumentError
 from hybrid.ir import Graph, Value
 from hybrid.ir.rewrite import inlined
 from hybrid.onnx import rules as rules  # they enter the table
-from hybrid.onnx.graph_writer import GraphWriter, ModelWriter, Wire, tensor_proto
+from hybrid.onnx.graph_writer import GraphWriter, ModelWriter, Wire, names_read, tensor_proto
 
 OPSETS = range(17, 24)  # that models are written in
 
@@ -77,23 +77,12 @@ def model_of(
         own.append((Wire(name, term.dtype), value.type))
     proto = g.finished(graph.name or "graph", terms, own)
     _without_copies(proto)
-    needed = _names_read(proto)
+    needed = names_read(proto.node)
     proto.initializer.extend([t for t in (*initializers, *model.initializers) if t.name in needed])
     imports = [helper.make_opsetid("", opset)]
     made = helper.make_model(proto, producer_name="hybrid", opset_imports=imports)
     made.ir_version = helper.find_min_ir_version_for(imports)
     return made
-
-
-def _names_read(graph: Any) -> set[str]:
-    """What nodes of a graph read, those of graphs inside included."""
-    found = {output.name for output in graph.output}
-    for node in graph.node:
-        found.update(node.input)
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                found |= _names_read(attribute.g)
-    return found
 
 
 def _without_copies(graph: Any) -> None:

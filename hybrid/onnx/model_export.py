@@ -191,7 +191,12 @@ class _Exported:
     def _refuse_writes(self) -> None:
         """Raise for what it keeps and reads again; what it only leaves somewhere is noted."""
         capture = self.capture
-        written = [self._path(capture.sources[source]) for source, _ in capture.writes]
+        written = []
+        for source in [capture.sources[source] for source, _ in capture.writes]:
+            if source.kind == "argument":
+                self.notes.append(f"what it writes to its argument {self._path(source)}")
+            else:
+                written.append(self._path(source))
         read = {source.address.key for source in capture.sources if source.address is not None}
         for write in capture.place_writes:
             text = slot_name(write.address, self.paths, write.key)
@@ -279,10 +284,20 @@ class _Exported:
         Tensors that it returns as they are become ``weights`` and ``inputs``, too.
         """
         graph = self.capture.graph
+        written = {source: graph.results[output] for source, output in self.capture.writes}
+        arguments = {
+            self.capture.sources[source].index: value
+            for source, value in written.items()
+            if self.capture.sources[source].kind == "argument"
+        }
         results: list[Value] = []
         for kind, what in self.capture.result.leaves:
             value = self.call.leaves[what] if kind == "argument" else what
-            if kind in ("output", "number"):
+            if kind == "argument" and what in arguments:  # what it is after the call
+                results.append(arguments[what])
+            elif kind == "source" and what in written:
+                results.append(written[what])
+            elif kind in ("output", "number"):
                 results.append(graph.results[what])
             elif kind == "source":
                 results.append(graph.params[what])
@@ -302,7 +317,7 @@ class _Exported:
             self._refuse("it returns no tensor")
         found, dropped = without_calls(replace(graph, results=tuple(results)))
         self.notes += [f"{call}" for call in dropped]
-        return needed_nodes(dce(found))
+        return without_dead(dce(found))
 
 
 def telling_conditions(sizes: OpenSizes) -> list[str]:
@@ -330,7 +345,7 @@ def _holds_for_small(sizes: OpenSizes, condition: Any) -> bool:
     return True
 
 
-def needed_nodes(graph: Graph) -> Graph:
+def without_dead(graph: Graph) -> Graph:
     """``graph`` without nodes that no result needs, whatever they may raise."""
     used = set(graph.results)
     kept = []

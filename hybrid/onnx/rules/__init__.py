@@ -8,3 +8,4 @@ from hybrid.onnx.rules import layer_rules as layer_rules
 from hybrid.onnx.rules import reduction_rules as reduction_rules
 from hybrid.onnx.rules import shape_rules as shape_rules
 from hybrid.onnx.rules import spatial_rules as spatial_rules
+from hybrid.onnx.rules import sum_rules as sum_rules

@@ -17,7 +17,7 @@ def _same(name: str, op: str) -> None:
 
 
 for _name, _op in {
-    "add": "Add", "subtract": "Sub", "multiply": "Mul", "maximum": "Max", "minimum": "Min",
+    "subtract": "Sub", "multiply": "Mul", "maximum": "Max", "minimum": "Min",
     "add_exact": "Add", "subtract_exact": "Sub", "multiply_exact": "Mul",
 }.items():  # fmt: skip
     _same(_name, _op)

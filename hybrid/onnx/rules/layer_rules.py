@@ -179,7 +179,7 @@ def attention(
     node: Node,
 ) -> tuple[Wire, Wire]:
     assert q.shape is not None
-    alone = node.results[1] not in g.used
+    alone = node.results[1] not in g.reads
     plain = q.dtype is float32 and len(q.shape) == 4 and not isinstance(scale, SizeValue)
     if alone and plain and g.opset >= 23:
         mean = g("Attention", q, k, v, is_causal=int(causal), scale=scale)
@@ -208,7 +208,7 @@ def attention_masked(
     weights = g("Exp", g("Sub", scores, where(g, blind, zero, top)))
     total = where(g, blind, one, reduced(g, "ReduceSum", weights, (-1,), True))
     mean = g("MatMul", g("Div", weights, total), v)
-    if node.results[1] not in g.used:
+    if node.results[1] not in g.reads:
         return mean, mean
     log_sum = where(g, blind, g.constant(math.inf, q.dtype), g("Add", top, g("Log", total)))
     return mean, g("Squeeze", log_sum, g.ints(-1))

@@ -63,19 +63,19 @@ def _cut(g: GraphWriter, x: Wire, ends: list[int]) -> tuple[Wire, list[int]]:
 @writes("conv")
 def conv(
     g: GraphWriter, x: Wire, w: Wire, *, stride: Shape, padding: Shape, dilation: Shape,
-    groups: int, size: Shape,
+    groups: int, size: Shape, bias: Wire | None = None,
 ) -> Wire:  # fmt: skip
     assert x.shape is not None and w.shape is not None
     ends = _ends(g, x.shape[2:], size, w.shape[2:], stride, padding, dilation)
     x, ends = _cut(g, x, ends)
-    return g("Conv", x, w, kernel_shape=w.shape[2:], strides=stride, dilations=dilation,
+    return g("Conv", x, w, bias, kernel_shape=w.shape[2:], strides=stride, dilations=dilation,
              pads=[*padding, *ends], group=groups)  # fmt: skip
 
 
 @writes("conv_transpose")
 def conv_transpose(
     g: GraphWriter, y: Wire, w: Wire, *, stride: Shape, padding: Shape, dilation: Shape,
-    groups: int, size: Shape,
+    groups: int, size: Shape, bias: Wire | None = None,
 ) -> Wire:  # fmt: skip
     assert y.shape is not None and w.shape is not None
     reach = [(k - 1) * d + 1 for k, d in zip(w.shape[2:], dilation, strict=True)]
@@ -88,12 +88,17 @@ def conv_transpose(
         )
     missing = [max(-end, 0) for end in ends]
     added = [m if m < max(s, d) else 0 for m, s, d in zip(missing, stride, dilation, strict=True)]
-    found = g("ConvTranspose", y, w, kernel_shape=w.shape[2:], strides=stride, dilations=dilation,
-              pads=[*padding, *[max(end, 0) for end in ends]], group=groups,
+    found = g("ConvTranspose", y, w, bias, kernel_shape=w.shape[2:], strides=stride,
+              dilations=dilation, pads=[*padding, *[max(end, 0) for end in ends]], group=groups,
               output_padding=added if any(added) else None)  # fmt: skip
     rest = [m - a for m, a in zip(missing, added, strict=True)]
     if not any(rest):
         return found
+    if bias is not None:  # what is added behind has it, too
+        column = g("Unsqueeze", bias, g.ints(*range(1, 1 + len(size))))
+        plain = conv_transpose(g, y, w, stride=stride, padding=padding, dilation=dilation,
+                               groups=groups, size=size)  # fmt: skip
+        return g("Add", plain, column)
     return pad(g, found, widths=((0, 0), (0, 0), *[(0, r) for r in rest]), value=0)
 
 
