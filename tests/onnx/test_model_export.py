@@ -20,6 +20,7 @@ from hybrid.models import encoder, gpt
 from hybrid.models.examples import EXAMPLES
 from hybrid.onnx.model_assembly import OPSETS
 from tests.onnx.exported import assert_exported, run
+from tests.onnx.test_torch_models import FILES, FOLDER
 
 RANDOM = np.random.default_rng(3)
 IMAGE = RANDOM.random((3, 1, 8, 8), np.float32)
@@ -94,6 +95,48 @@ def test_fused_layers_are_ops_where_the_opset_has_them(opset: int, op: str, tmp_
 def test_the_lowest_version_of_the_format(opset: int, version: int, tmp_path: Path) -> None:
     path = hy.onnx.export(hy.exp, tmp_path / "m.onnx", hy.ones(3), opset=opset)
     assert onnx.load(path).ir_version == version
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if not name.startswith("looping")])
+def test_models_that_were_read_are_written_again(name: str, tmp_path: Path) -> None:
+    module = hy.onnx.load(FOLDER / f"{name}.onnx")
+    arrays = np.load(FOLDER / f"{name.rpartition('_')[0]}.npz")
+    made = assert_exported(module, [hy.asarray(arrays["x"])], tmp_path / "m.onnx")
+    weights = {tensor.name for tensor in made.graph.initializer}
+    assert {key for key, _ in module.named_parameters()} <= weights
+
+
+def test_a_loop_that_was_read_is_written_again(tmp_path: Path) -> None:
+    module = hy.onnx.load(FOLDER / "looping_old.onnx")
+    counts = [[hy.ones(3), hy.asarray(n)] for n in (4, 0, 9)]
+    made = assert_exported(module, counts[0], tmp_path / "m.onnx", counts[1:])
+    assert "Loop" in {node.op_type for node in made.graph.node}
+
+
+def test_what_is_hybridized_is_captured_as_it_is(tmp_path: Path) -> None:
+    model, x = nn.Sequential(nn.Linear(4, 3), nn.ReLU()), hy.ones((2, 4))
+    model.hybridize()
+    model(x)
+    assert_exported(model, [x], tmp_path / "m.onnx")
+    inner = hy.hybridize(lambda x: x * 2)
+    assert_exported(inner, [x], tmp_path / "m.onnx")
+    assert_exported(lambda x: inner(x) + 1, [x], tmp_path / "m.onnx")
+    hy.export(model, tmp_path / "m.hyb", x)
+    assert_exported(hy.load_exported(tmp_path / "m.hyb")["predict"], [x], tmp_path / "m.onnx")
+
+
+def test_floats_of_two_bytes(tmp_path: Path) -> None:
+    x = hy.asarray(RANDOM.standard_normal((2, 4)).astype(np.float32))
+    layer = nn.Linear(4, 3).to(hy.float16)
+    assert_exported(layer, [x.astype(hy.float16)], tmp_path / "m.onnx")
+    layer = nn.Linear(4, 3).to(hy.bfloat16)
+
+    def function(x):
+        return layer(x.astype(hy.bfloat16)).astype(hy.float32)
+
+    made = assert_exported(function, [x], tmp_path / "m.onnx")
+    kinds = {tensor.name: tensor.data_type for tensor in made.graph.initializer}
+    assert onnx.TensorProto.BFLOAT16 in kinds.values()
 
 
 # Modes, files, bytes ------------------------------------------------------------------------------

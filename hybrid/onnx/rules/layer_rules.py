@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.size_functions import SizeValue
-from hybrid.core.types import bool_, float32, int32, int64
+from hybrid.core.types import bool_, float32, float64, int32, int64
 from hybrid.ir import Node
 from hybrid.onnx.graph_writer import GraphWriter, Wire
 from hybrid.onnx.rule_table import writes
@@ -258,9 +258,9 @@ def matmul(g: GraphWriter, a: Wire, b: Wire) -> Wire:
 
 
 def _flat(a: Wire, b: Wire) -> bool:
-    """Whether both are float matrices, as Gemm takes them."""
+    """Whether both are matrices of a dtype that kernels of Gemm take."""
     assert a.shape is not None and b.shape is not None
-    return a.dtype.is_floating and len(a.shape) == len(b.shape) == 2
+    return a.dtype in (float32, float64) and len(a.shape) == len(b.shape) == 2
 
 
 @writes("matmul_nt")

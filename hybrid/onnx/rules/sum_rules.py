@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any
 
 from hybrid.core.size_functions import SizeValue
-from hybrid.core.types import float32
+from hybrid.core.types import float32, float64
 from hybrid.ir import Node, Value
 from hybrid.onnx.graph_writer import GraphWriter, Wire
 from hybrid.onnx.rule_table import writes
@@ -24,7 +24,7 @@ from hybrid.onnx.rules.spatial_rules import conv, conv_transpose
 @writes("add", node=True)
 def add(g: GraphWriter, a: Wire, b: Wire, *, node: Node) -> Wire:
     left, right = node.operands
-    if a.dtype.is_floating:
+    if a.dtype in (float32, float64):
         found = _layer(g, left, right) or _batch_norm(g, left, right) or _group_norm(g, left, right)
         if found is not None:
             return found
