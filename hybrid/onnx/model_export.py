@@ -12,17 +12,20 @@ from typing import Any, NoReturn
 from hybrid.calls.dynamic_axes import Dim, require_table
 from hybrid.calls.hybridized import Hybridized
 from hybrid.core.dataclass import dataclass, replace
+from hybrid.core.open_numbers import size_of
 from hybrid.core.sizes import OpenSizes
-from hybrid.core.types import TensorType
+from hybrid.core.types import TensorType, bool_, float64, int64, tensor_type
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import ArgumentError, ArgumentTypeError, OnnxError, warn_author
+from hybrid.errors import ArgumentError, ArgumentTypeError, Location, OnnxError, warn_author
 from hybrid.explain.argument_names import leaf_names
 from hybrid.explain.inputs import paths_of, slot_name
-from hybrid.ir import Graph, Value
+from hybrid.ir import Graph, Node, Value
 from hybrid.nn.modules.module import Mode, Module
 from hybrid.onnx.dropped_calls import without_calls
 from hybrid.onnx.model_assembly import ModelInput, Weight, model_of, require_opset
 from hybrid.onnx.model_storage import save_model
+from hybrid.ops.index.value_sizes import VALUE_SIZED
+from hybrid.ops.shapes.creation import fill
 from hybrid.ops.support.operand_checks import plural
 from hybrid.passes.scalar.dce import dce
 from hybrid.programs.program_cells import ProgramCells
@@ -167,13 +170,19 @@ class _Exported:
             ModelInput(name, self._type(i), inputs.get(i))
             for i, name in zip(leaves, names, strict=True)
         ]
+        self._refuse_ways(graph)
         proto = model_of(graph, weights, given, outputs, opset)
         self._refuse_writes()
         return ExportedModel(
             proto=proto, name=self.name, left_out=tuple(dict.fromkeys(self.notes)),
-            conditions=() if self.capture.open_axes is None else
-            tuple(telling_conditions(self.capture.open_axes.sizes)),
+            conditions=tuple(self._conditions()),
         )  # fmt: skip
+
+    def _conditions(self) -> list[str]:
+        """What has to be so of sizes that vary."""
+        axes = self.capture.open_axes
+        sizes = self.capture.value_sizes or (None if axes is None else axes.sizes)
+        return [] if sizes is None else telling_conditions(sizes)
 
     def _refuse(self, what: str, **parts: Any) -> NoReturn:
         raise OnnxError(f"{self.name} cannot be exported: {what}", **parts)
@@ -187,6 +196,32 @@ class _Exported:
             if isinstance(leaf, Tensor) and seen.setdefault(id(leaf), i) != i:
                 first = self.names[seen[id(leaf)]]
                 self._refuse(f"{first} and {self.names[i]} are one tensor", fix="give two tensors")
+
+    def _refuse_ways(self, graph: Graph) -> None:
+        """Raise where the graph is that of one way, which values have chosen."""
+        sizes = self.capture.value_sizes
+        if sizes is None:
+            return
+        makers = {value: node for node in graph.nodes for value in node.results}
+        for node in graph.nodes:
+            maker = makers.get(node.operands[0]) if node.op.name == "size_value" else None
+            is_cast = maker is not None and maker.op.name == "cast"
+            if is_cast and maker.operands[0].type.dtype is bool_:  # the truth of a test
+                self._refuse_way(node.location)
+        axes = self.capture.open_axes
+        given = sizes.symbols[: len(axes.places)] if axes is not None else []
+        for condition in sizes.fixing():
+            if condition.size.terms[0][0][0] not in given:
+                self._refuse_way(condition.at)
+
+    def _refuse_way(self, at: Location | None) -> None:
+        self._refuse(
+            "which way it goes depends on values, and shapes depend on that",
+            at=at,
+            why="A branch of ONNX gives the same shapes either way, and an iteration those that "
+            "it got.",
+            fix="let both ways give tensors of one shape, or choose with hybrid.where",
+        )
 
     def _refuse_writes(self) -> None:
         """Raise for what it keeps and reads again; what it only leaves somewhere is noted."""
@@ -291,6 +326,7 @@ class _Exported:
             if self.capture.sources[source].kind == "argument"
         }
         results: list[Value] = []
+        nodes: list[Node] = []
         for kind, what in self.capture.result.leaves:
             value = self.call.leaves[what] if kind == "argument" else what
             if kind == "argument" and what in arguments:  # what it is after the call
@@ -308,16 +344,32 @@ class _Exported:
                 weights[results[-1]] = self._weight(self.cells.of(value, "state"))
             elif kind not in ("constant", "argument"):
                 self._refuse(f"it returns {_KINDS[kind]}", fix="return tensors and numbers")
+            elif isinstance(value, (bool, int, float)):
+                nodes.append(_number_node(value))
+                results += nodes[-1].results
             elif value is not None:
                 self._refuse(
-                    f"a result of it is a {type(value).__name__} that no run changes",
-                    fix="return tensors, and what is computed of them",
+                    f"a result of it is a {type(value).__name__}", fix="return tensors and numbers"
                 )
         if not results:
             self._refuse("it returns no tensor")
-        found, dropped = without_calls(replace(graph, results=tuple(results)))
+        graph = replace(graph, nodes=(*graph.nodes, *nodes), results=tuple(results))
+        found, dropped = without_calls(graph)
         self.notes += [f"{call}" for call in dropped]
-        return without_dead(dce(found))
+        if self.capture.value_sizes is None:
+            found = dce(found)
+        return without_dead(found)
+
+
+def _number_node(value: Any) -> Node:
+    """The node that makes a number of Python's, which sizes may determine, a tensor []."""
+    value = size_of(value)
+    kind = next(kind for kind in (bool, int, float) if isinstance(value, kind))
+    dtype = {bool: bool_, int: int64, float: float64}[kind]
+    attrs = {"shape": (), "value": value, "dtype": dtype}
+    return Node(
+        op=fill, operands=(), attrs=fill.attributes(attrs), results=(Value(tensor_type(dtype, ())),)
+    )
 
 
 def telling_conditions(sizes: OpenSizes) -> list[str]:
@@ -346,11 +398,14 @@ def _holds_for_small(sizes: OpenSizes, condition: Any) -> bool:
 
 
 def without_dead(graph: Graph) -> Graph:
-    """``graph`` without nodes that no result needs, whatever they may raise."""
+    """``graph`` without nodes that no result needs, whatever they may raise.
+
+    Nodes that bring sizes stay: other nodes may have these in their types and attributes alone.
+    """
     used = set(graph.results)
     kept = []
     for node in reversed(graph.nodes):
-        if not used.isdisjoint(node.results) or not node.pure:
+        if not used.isdisjoint(node.results) or not node.pure or node.op.name in VALUE_SIZED:
             used.update(node.operands)
             kept.append(node)
     return replace(graph, nodes=tuple(reversed(kept)))

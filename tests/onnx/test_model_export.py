@@ -271,11 +271,11 @@ def test_weights_that_are_returned_and_constants(tmp_path: Path) -> None:
     weight = hy.asarray([1.0, 2.0])
 
     def function(x):
-        return weight, x, hy.asarray([3, 4]), x.sum().item() + 1
+        return weight, x, hy.asarray([3, 4]), x.sum().item() + 1, x.shape[0], True, 0.5
 
     path = hy.onnx.export(function, tmp_path / "m.onnx", hy.ones(2))
     found = run(path, np.ones(2, np.float32))
-    for got, want in zip(found, [[1, 2], [1, 1], [3, 4], 3.0], strict=True):
+    for got, want in zip(found, [[1, 2], [1, 1], [3, 4], 3.0, 2, True, 0.5], strict=True):
         np.testing.assert_array_equal(got, want)
 
 
@@ -392,8 +392,8 @@ def solving(x):
         ),
         (
             lambda x: (x, "text"),
-            "<lambda> cannot be exported: a result of it is a str that no run changes\n"
-            "Fix: return tensors, and what is computed of them.",
+            "<lambda> cannot be exported: a result of it is a str\n"
+            "Fix: return tensors and numbers.",
         ),
         (
             lambda x: f"{x.sum()}",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,15 @@ import numpy as np
 import pytest
 
 import hybrid as hy
+from hybrid.core.tree import flatten
 from hybrid.errors import ArgumentError, CaptureError, OnnxError
 from hybrid.models import gpt
 from hybrid.models.examples import EXAMPLES
 from hybrid.nn import functional
-from tests.onnx.exported import assert_exported
+from tests.calls.open_programs import PROGRAMS as OPEN
+from tests.calls.value_sizes import PROGRAMS as VALUE_SIZES
+from tests.helpers import part_of, parts
+from tests.onnx.exported import assert_exported, listed, run
 from tests.onnx.test_model_export import small_encoder
 
 RANDOM = np.random.default_rng(7)
@@ -207,3 +212,79 @@ def test_sizes_that_nothing_there_computes(
     with pytest.raises(OnnxError, match=text) as error:
         hy.onnx.export(function, tmp_path / "m.onnx", drawn(*shape), dynamic_axes={0: {2: "n"}})
     assert re.search(r"Fix: leave the axis out of dynamic_axes", str(error.value))
+
+
+# Programs of the tests of sizes -------------------------------------------------------------------
+
+WAYS = {  # whose shapes depend on which way they go
+    "compared_length", "stacked_where_positive", "in_one_branch", "returned_from_a_branch",
+    "two_shapes", "in_a_loop", "shrinking", "growing", "growing_until",
+}  # fmt: skip
+CONDITIONED = {"slice_between": "k1 <= k", "parity": r"\(n9 % 2\) != 0"}  # other sizes differ
+
+
+def varying_axes(sets: list[Any]) -> dict[int, dict[int, str]]:
+    """The axes of arguments that differ from call to call, by their sizes at the first."""
+    table: dict[int, dict[int, str]] = {}
+    for position, given in enumerate(zip(*sets, strict=True)):
+        if not isinstance(given[0], hy.Tensor):
+            continue
+        shapes = zip(*[x.shape for x in given], strict=True)
+        names = {axis: f"n{n[0]}" for axis, n in enumerate(shapes) if len(set(n)) > 1}
+        if names:
+            table[position] = names
+    return table
+
+
+def assert_program(name: str, function: Any, sets: list[Any], path: Path) -> None:
+    """It computes the same in onnxruntime, for all ``sets`` of arguments."""
+    axes = varying_axes(sets)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        hy.onnx.export(function, path, *sets[0], dynamic_axes=axes)
+    if name in CONDITIONED:
+        assert re.search(CONDITIONED[name], "".join(str(w.message) for w in caught))
+        sets = sets[:1]
+    for given in sets:
+        found = run(path, *leaves(tuple(given), hy.Tensor))
+        wanted = listed(leaves(function(*given), (hy.Tensor, int, float)))
+        for got, want in zip(found, wanted, strict=True):
+            assert got.dtype == want.dtype and got.shape == want.shape, name
+            np.testing.assert_allclose(got, want, 1e-4, 1e-5, err_msg=name)
+
+
+def leaves(tree: Any, kinds: Any) -> list[Any]:
+    return [leaf for leaf in flatten(tree)[0] if isinstance(leaf, kinds)]
+
+
+@pytest.mark.parametrize("part", parts(8))
+def test_programs_whose_sizes_depend_on_values(part: int, tmp_path: Path) -> None:
+    for name, (function, arguments) in part_of(VALUE_SIZES.items(), part, 8):
+        if name not in WAYS:
+            draw = np.random.default_rng(1)
+            sets = [arguments(draw) for _ in range(4)]
+            assert_program(name, function, sets, tmp_path / "m.onnx")
+
+
+@pytest.mark.parametrize("name", sorted(WAYS))
+def test_shapes_that_depend_on_the_way(name: str, tmp_path: Path) -> None:
+    function, arguments = VALUE_SIZES[name]
+    with pytest.raises(OnnxError) as error:
+        hy.onnx.export(function, tmp_path / "m.onnx", *arguments(np.random.default_rng(1)))
+    lines = str(error.value).splitlines()
+    assert lines[0].startswith(
+        f"{name} cannot be exported: which way it goes depends on values, and shapes depend on "
+        "that ("
+    )
+    assert lines[2:] == [
+        "A branch of ONNX gives the same shapes either way, and an iteration those that it got.",
+        "Fix: let both ways give tensors of one shape, or choose with hybrid.where.",
+    ]
+
+
+@pytest.mark.parametrize("part", parts(4))
+def test_programs_of_open_sizes(part: int, tmp_path: Path) -> None:
+    for name, (function, arguments) in part_of(OPEN.items(), part, 4):
+        if name != "random_tensors":
+            sets = [arguments(n) for n in (9, 12, 17, 33)]
+            assert_program(name, function, sets, tmp_path / "m.onnx")
