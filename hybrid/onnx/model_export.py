@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NoReturn
 
-from hybrid.calls.dynamic_axes import Dim, require_table
+from hybrid.calls.dynamic_axes import Dim, declared_axes, require_table
 from hybrid.calls.hybridized import Hybridized
 from hybrid.core.dataclass import dataclass, replace
 from hybrid.core.open_numbers import size_of
@@ -152,6 +152,7 @@ class _Exported:
         self.paths = paths_of(self.capture, plain, self.call.leaves, self.names)
         self.cells = ProgramCells()
         self.notes: list[str] = []
+        self._require_open(hybridized)
 
     def model(
         self, opset: int, input_names: Sequence[str] | None, output_names: Sequence[str] | None
@@ -177,6 +178,20 @@ class _Exported:
             proto=proto, name=self.name, left_out=tuple(dict.fromkeys(self.notes)),
             conditions=tuple(self._conditions()),
         )  # fmt: skip
+
+    def _require_open(self, hybridized: Hybridized) -> None:
+        """Raise unless every axis that was declared to vary does."""
+        table, leaves = hybridized.options["dynamic"], self.call.leaves
+        names = self.call.names()
+        for leaf, axis in declared_axes(hybridized.function, table, leaves, names):
+            size = self._type(leaf).shape[axis]
+            if type(size) is int:
+                self._refuse(
+                    f"axis {axis} of {self.names[leaf]} is declared to vary, and has "
+                    f"{plural(size, 'element')} here",
+                    why="Axes of 0 and 1 are special to most ops, so they stay as they are.",
+                    fix="give an argument with 2 elements or more along it",
+                )
 
     def _conditions(self) -> list[str]:
         """What has to be so of sizes that vary."""

@@ -11,7 +11,7 @@ from onnx import StringStringEntryProto, TensorProto, helper
 from hybrid.errors import OnnxError
 from hybrid.weights.write import whole_file
 
-LARGEST = 2**31 - 2**20  # bytes of weights that a file holds beside the rest: protobuf ends at 2 GB
+LARGEST = 2**31 - 2**24  # bytes of weights that a file holds beside the rest: protobuf ends at 2 GB
 _SMALL = 1024  # bytes: what is below stays in the file
 _PAGE = 4096  # where weights begin, so that readers can map them
 

@@ -186,6 +186,18 @@ def test_an_axis_that_the_function_fixes(tmp_path: Path) -> None:
     assert str(error.value).startswith(f"{text} ({__file__}:")
 
 
+def test_an_axis_of_one_element_cannot_vary(tmp_path: Path) -> None:
+    with pytest.raises(OnnxError) as error:
+        hy.onnx.export(
+            hy.nn.Linear(4, 3), tmp_path / "m.onnx", drawn(1, 4), dynamic_axes={0: {0: "n"}}
+        )
+    assert str(error.value) == (
+        "Linear cannot be exported: axis 0 of input is declared to vary, and has 1 element here\n"
+        "Axes of 0 and 1 are special to most ops, so they stay as they are.\n"
+        "Fix: give an argument with 2 elements or more along it."
+    )
+
+
 def test_an_argument_that_there_is_not(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="dynamic names the argument 'y', which there is not"):
         hy.onnx.export(hy.nn.ReLU(), tmp_path / "m.onnx", drawn(2), dynamic_axes={"y": {0: "n"}})
