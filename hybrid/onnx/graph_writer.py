@@ -170,7 +170,8 @@ class GraphWriter:
         another.
         """
         first = next((term for term in inputs if term is not None), None)
-        key = _key(op, inputs, dtype, outputs, attributes)
+        has_graphs = any(isinstance(value, onnx.GraphProto) for value in attributes.values())
+        key = None if has_graphs else _key(op, inputs, dtype, outputs, attributes)
         if key in self.made:
             return self.made[key]
         dtypes = dtype if isinstance(dtype, tuple) else (dtype,) * outputs
@@ -187,8 +188,10 @@ class GraphWriter:
                 for name, own in zip(names, dtypes, strict=True)
             ]
         )
-        self.made[key] = found if outputs > 1 else found[0]
-        return self.made[key]
+        results = found if outputs > 1 else found[0]
+        if key is not None:
+            self.made[key] = results
+        return results
 
     def wide(self, op: str, *inputs: Wire | None, dtype: DType | None = None, **rest: Any) -> Wire:
         """The same of a dtype for which there may be no kernel: a wider one carries it then.
@@ -429,11 +432,8 @@ def names_read(nodes: Sequence[Any]) -> set[str]:
 
 
 def _key(op: str, inputs: Any, dtype: Any, outputs: int, attributes: Mapping[str, Any]) -> Any:
-    """Equal for nodes that compute the same; graphs are equal to themselves only."""
-    named = [
-        (name, id(value) if isinstance(value, onnx.GraphProto) else repr(value))
-        for name, value in attributes.items()
-    ]
+    """Equal for nodes that compute the same."""
+    named = [(name, repr(value)) for name, value in attributes.items()]
     names = [None if term is None else term.name for term in inputs]
     return op, tuple(names), dtype, outputs, tuple(named)
 

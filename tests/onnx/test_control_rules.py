@@ -160,6 +160,15 @@ def test_control_flow_in_all_opsets(opset: int, tmp_path: Path) -> None:
     assert_exported(while_tensor, [X], tmp_path / "n.onnx", opset=opset)
 
 
+def test_branches_on_one_test_stay_apart(tmp_path: Path) -> None:
+    def function(x):
+        found = [x * n if x.sum() > 5 else x - n for n in range(2, 30)]
+        return hy.stack(found)
+
+    made = assert_exported(function, [X], tmp_path / "m.onnx", [[X * 0]])
+    assert list(control_ops(made.graph)).count("If") == 28
+
+
 def test_rows_of_iterations_that_there_were_not_are_zeros(tmp_path: Path) -> None:
     """A loop that may end early stacks as many rows as it may have."""
 
