@@ -1,4 +1,4 @@
-"""Models of other frameworks: from ONNX to a module that trains, with its Python to read."""
+"""ONNX, in and out: a model of another framework as a module that trains, and ours as a file."""
 
 # %% Most frameworks write ONNX, a file of nodes and weights. `hy.onnx.load` makes a module of it.
 # It needs the package onnx, `pip install "hybrid[onnx]"`; hybrid itself does not.
@@ -148,3 +148,64 @@ onnx.save(
 )  # fmt: skip
 again = hy.onnx.load(path.with_name("large.onnx"))
 assert np.array_equal(again.get_parameter("layers.0.weight").numpy(), weights["layers.0.weight"])
+
+# %% The other way: `hy.onnx.export` captures a function or module and writes what it computes. It
+# runs nothing; a module is exported as it evaluates, and its weights have their names. Axes that
+# vary have names, too. What is in a file, `hy.onnx.summary` tells, and `hybrid onnx inspect`.
+network = hy.nn.Sequential(
+    hy.nn.Flatten(), hy.nn.Linear(64, 32), hy.nn.GELU(), hy.nn.Linear(32, 10)
+)  # fmt: skip
+file = path.with_name("network.onnx")
+hy.onnx.export(network, file, images[:2], dynamic_axes={0: {0: "batch"}}, opset=20)
+for title, rows in hy.onnx.summary(file).items():
+    print(title, *rows, sep="\n  ")
+assert [node.op_type for node in onnx.load(file).graph.node] == ["Reshape", "Gemm", "Gelu", "Gemm"]
+assert {tensor.name for tensor in onnx.load(file).graph.initializer} >= {"1.weight", "3.bias"}
+
+
+# %% It computes the same, by whoever reads it; here that is hybrid again, and ONNX Runtime if it is
+# there. Where ONNX leaves something open (how integers divide, what a cast of NaN is, which of
+# equal indices wins), the file says what hybrid means.
+def in_onnxruntime(file, *arrays):
+    import onnxruntime
+
+    session = onnxruntime.InferenceSession(str(file))
+    names = [given.name for given in session.get_inputs()]
+    return session.run(None, dict(zip(names, arrays, strict=True)))
+
+
+expected = network(images[:5]).numpy()
+assert np.allclose(hy.onnx.load(file)(images[:5]).numpy(), expected, atol=1e-6)
+if find_spec("onnxruntime") is not None:
+    [found] = in_onnxruntime(file, images[:5].numpy())
+    assert np.allclose(found, expected, atol=1e-5)
+
+
+# %% Control flow goes along: `if` becomes If, loops become Loop or Scan. What a model cannot do is
+# left out where nothing depends on it, and a warning says so; else it is an error that names the
+# line.
+def settled(x):
+    turns = hy.asarray(0)
+    while hy.max(hy.abs(x)) > 1:
+        x = x - 0.5 * hy.tanh(x)
+        turns = turns + 1
+    return x, turns
+
+
+file = hy.onnx.export(settled, path.with_name("settled.onnx"), hy.asarray([3.0, -5.0]))
+print([node.op_type for node in onnx.load(file).graph.node])
+x, turns = hy.onnx.load(file)(hy.asarray([3.0, -5.0]))
+assert turns.item() == settled(hy.asarray([3.0, -5.0]))[1].item() > 0
+
+
+def noisy(x):
+    return x + hy.random.normal(size=x.shape)
+
+
+try:
+    hy.onnx.export(noisy, path.with_name("noisy.onnx"), hy.ones(3))
+except OnnxError as error:
+    print(error)
+    assert "random_normal cannot be written in ONNX" in str(error) and error.at is not None
+else:
+    raise AssertionError("each runtime would draw other numbers")

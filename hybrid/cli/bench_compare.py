@@ -13,9 +13,10 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from hybrid.bench.compare import contenders as who
-from hybrid.bench.compare.cases import WORKLOADS, Amount, Contest
+from hybrid.bench.compare.cases import MODEL, WORKLOADS, Amount, Contest, model_case
 from hybrid.bench.compare.comparison_report import document, remarks, slower, table_of
 from hybrid.bench.compare.pictures import require_matplotlib
+from hybrid.bench.compare.problems import sizes_in
 from hybrid.bench.compare.process import TIMEOUT
 from hybrid.bench.compare.report_page import page
 from hybrid.bench.compare.rounds import ROUNDS, SECONDS, Comparison, Settings, compare_case
@@ -36,7 +37,8 @@ def compare(
     names: Annotated[
         list[str] | None,
         typer.Argument(
-            help="workloads, or WORKLOAD:CASE with a part of a case's name; default: all"
+            help="workloads, or WORKLOAD:CASE with a part of a case's name; onnx:FILE is a model "
+            "in a file; default: all"
         ),
     ] = None,
     against: Annotated[
@@ -112,6 +114,9 @@ def chosen(names: Sequence[str]) -> list[tuple[Contest, Amount]]:
     found = []
     for name in names or WORKLOADS:
         workload, _, part = name.partition(":")
+        if workload == MODEL.name:
+            found.append((MODEL, _model(part)))
+            continue
         if workload not in WORKLOADS:
             near = get_close_matches(workload, WORKLOADS, n=1, cutoff=0.4)
             told = f"there is no workload named {workload!r} to compare"
@@ -124,6 +129,18 @@ def chosen(names: Sequence[str]) -> list[tuple[Contest, Amount]]:
             raise ArgumentError(f"{workload} has no case with {part!r}", fix=f"there are: {known}")
         found += [(WORKLOADS[workload], case) for case in cases]
     return found
+
+
+def _model(label: str) -> Amount:
+    """The case of a model in a file; ArgumentError where there is none."""
+    try:
+        case = model_case(label)
+    except ValueError as error:
+        raise ArgumentError(str(error)) from None
+    if not case.nbytes:
+        path, _ = sizes_in(label)
+        raise ArgumentError(f"there is no file {path!r}", fix="write onnx:FILE")
+    return case
 
 
 def run(

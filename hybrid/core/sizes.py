@@ -114,6 +114,11 @@ class OpenSizes:
         text = ", ".join([code_of(formula, local) for formula in formulas])
         return eval(f"lambda {', '.join(local.values())}: [{text}]", _KNOWN)
 
+    def test_of(self, condition: Condition | FloatCondition | Defined) -> Callable[..., bool]:
+        """A function of values of the symbols: whether they meet one condition."""
+        local = self._names()
+        return eval(f"lambda {', '.join(local.values())}: {condition.code(local)}", _KNOWN)
+
     def pinned(self) -> set[SizeSymbol]:
         """The symbols of which the conditions allow the value here alone."""
         return {condition.size.terms[0][0][0] for condition in self.fixing()}

@@ -1,4 +1,4 @@
-"""ONNX models as modules: ``hybrid.onnx.load`` reads one, ``hybrid.onnx.backend`` runs its tests.
+"""Models of ONNX: ``load`` makes a module of one, ``export`` writes one, ``summary`` tells of one.
 
 It needs the package ``onnx``: ``pip install "hybrid[onnx]"``.
 """
@@ -13,6 +13,8 @@ if _find_spec("onnx") is None:
         fix='pip install "hybrid[onnx]"',
     )
 
+from hybrid.onnx.model_export import export
+from hybrid.onnx.model_summary import summary
 from hybrid.onnx.onnx_module import OnnxModule, load
 
-__all__ = ["OnnxModule", "load"]
+__all__ = ["OnnxModule", "export", "load", "summary"]

@@ -44,7 +44,8 @@ def is_handled(node: Any, file: ModelFile) -> bool:
     return handler_of(node.op_type, domain, since) is not None
 
 
-def _has_body(node: Any, file: ModelFile) -> bool:
+def has_body(node: Any, file: ModelFile) -> bool:
+    """Whether ONNX defines the op of ``node`` by others."""
     if since_version(node, file) is None:
         return False
     domain = plain_domain(node.domain)
@@ -63,7 +64,7 @@ def inlined(file: ModelFile) -> ModelFile:
     unknown = [
         node
         for node in [*others, *(node for node in inner if not is_handled(node, file))]
-        if (plain_domain(node.domain), node.op_type) not in own and not _has_body(node, file)
+        if (plain_domain(node.domain), node.op_type) not in own and not has_body(node, file)
     ]
     if unknown:
         raise _unknown(unknown, file)
@@ -76,7 +77,7 @@ def inlined(file: ModelFile) -> ModelFile:
     for _ in range(_MOST_ROUNDS):
         file = ModelFile(light, file.label, file.folder, _versions_of(light))
         others = [node for node in all_nodes(light.graph.node) if not is_handled(node, file)]
-        unknown = [node for node in others if not _has_body(node, file)]
+        unknown = [node for node in others if not has_body(node, file)]
         if unknown:
             raise _unknown(unknown, file)
         if not others:

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner, Result
 
+import hybrid as hy
 from hybrid.cli.app import build
 
 QUICK = ["--rounds", "3", "--seconds", "0.002", "--threads", "1"]
@@ -62,6 +63,15 @@ def test_no_figure_is_cut_off_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPat
     assert "of limit" in shown.stdout and "…" not in shown.stdout
 
 
+def test_a_model_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    hy.onnx.export(hy.nn.Linear(4, 3), path, hy.ones((2, 4)))
+    shown = invoked(f"onnx:{path}", *QUICK, "--against", "onnxruntime")
+    assert shown.exit_code == 0, shown.output
+    rows = [line.split() for line in shown.stdout.splitlines() if str(path) in line]
+    assert rows and rows[0][1] == "onnxruntime"
+
+
 def test_fail_below() -> None:
     shown = invoked("dispatch", *QUICK, "--against", "numpy", "--fail-below", "1e6")
     assert shown.exit_code == 1
@@ -80,6 +90,9 @@ def test_the_clock() -> None:
         (["gem"], "there is no workload named 'gem' to compare; did you mean 'gemm'?"),
         (["qqqq"], "there is no workload named 'qqqq' to compare. Fix: see `hybrid bench list`."),
         (["fused:7"], "fused has no case with '7'. Fix: there are: 1e3, 1e6."),
+        (["onnx:none.onnx"], "there is no file 'none.onnx'. Fix: write onnx:FILE."),
+        (["onnx"], "there is no file ''. Fix: write onnx:FILE."),
+        (["onnx:m.onnx@n"], "'n' says no sizes: write FILE@batch=8,length=64."),
         (["--against", "nump"], "there is no peer named 'nump'; did you mean 'numpy'?"),
         (["--rounds", "0"], "--rounds 0: at least one round is needed."),
         (["--seconds", "0"], "--seconds 0 --timeout 600: give 0 < seconds < timeout."),

@@ -7,6 +7,7 @@ what it changes, each once.  Both are of the computation, not of anyone's way of
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -213,6 +214,22 @@ WORKLOADS = {
                  parts=problems.ITERATIONS),)),
     )
 }  # fmt: skip
+
+
+MODEL = Contest("onnx", "a model of ONNX: onnx:FILE, or onnx:FILE@batch=8,length=64", (), 1e-3)
+
+
+def case_of(workload: str, label: str) -> Amount:
+    """The case of a workload; of ``onnx`` the label is a file, and sizes that it leaves open."""
+    return model_case(label) if workload == MODEL.name else WORKLOADS[workload].case(label)
+
+
+def model_case(label: str) -> Amount:
+    """A run of the model in a file, which reads the whole file; nobody counts its operations."""
+    path, _ = problems.sizes_in(label)
+    beside = f"{path}.data"
+    nbytes = sum(os.path.getsize(file) for file in (path, beside) if os.path.exists(file))
+    return Amount(label, partial(problems.model_in_file, label), 0, nbytes)
 
 
 def difference(ours: Mapping[str, Any], theirs: Mapping[str, Any], tolerance: float) -> str:

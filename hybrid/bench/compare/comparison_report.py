@@ -53,9 +53,9 @@ def cells(comparison: Comparison, line: ContenderLine, limits: Limits | None) ->
         "" if line.name == OURS or speed is None else f"{speed:.2f}x",
         duration(line.first_call or 0.0),
         f"{(line.peak or 0) / 2**20:.0f}",
-        figures(comparison.flops / line.timing.median / 1e9),
+        figures(comparison.flops / line.timing.median / 1e9) if comparison.flops else "",
     ]
-    if limits:
+    if limits and comparison.flops:  # else nobody has counted them
         cells.append(f"{limits.share(comparison.flops, comparison.nbytes, line.timing.median):.0%}")
     return cells
 

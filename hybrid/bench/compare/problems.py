@@ -26,6 +26,7 @@ class Problem:
     inputs: tuple[np.ndarray, ...]
     parameters: Arrays = field(default_factory=dict)
     sizes: tuple[int, ...] = ()
+    path: str = ""  # of a file that says what is computed
 
     def laid_out(self) -> Arrays:
         """Parameters with weights as [entering, leaving] and [height, width, entering, leaving].
@@ -289,3 +290,40 @@ def text(batch: int, *, targets: bool) -> Problem:
         layer(f"h.{block}.mlp.c_proj", 4 * width, width)
     norm("ln_f")
     return Problem(inputs, found)
+
+
+# Models in files ----------------------------------------------------------------------------------
+
+
+def sizes_in(label: str) -> tuple[str, dict[str, int]]:
+    """``m.onnx@batch=8,length=64`` is a path, and the sizes of axes that the file names."""
+    path, at, text = label.rpartition("@")
+    if not at:
+        return label, {}
+    pairs = [pair.partition("=") for pair in text.split(",")]
+    if not all(name and size.isdigit() for name, _, size in pairs):
+        raise ValueError(f"{text!r} says no sizes: write FILE@batch=8,length=64")
+    return path, {name: int(size) for name, _, size in pairs}
+
+
+def model_in_file(label: str) -> Problem:
+    """Inputs for the model of ONNX in a file; axes whose sizes nothing says have one element.
+
+    Floats are normal numbers, integers 0 or 1: they may be tokens, or a mask.
+    """
+    import onnx
+
+    path, sizes = sizes_in(label)
+    graph = onnx.load(path, load_external_data=False).graph
+    weights = {tensor.name for tensor in graph.initializer}
+    draw, inputs = np.random.RandomState(0), []
+    for value in graph.input:
+        if value.name in weights:
+            continue
+        kind = onnx.helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+        dims = value.type.tensor_type.shape.dim
+        shape = [d.dim_value or sizes.get(d.dim_param, 1) for d in dims]
+        floats = np.issubdtype(kind, np.floating)
+        array = draw.standard_normal(shape) if floats else draw.randint(0, 2, shape)
+        inputs.append(np.asarray(array).astype(kind))
+    return Problem(tuple(inputs), path=path)

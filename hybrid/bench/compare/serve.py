@@ -32,7 +32,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.bench.compare.adapter import WorkloadProgram
-from hybrid.bench.compare.cases import WORKLOADS
+from hybrid.bench.compare.cases import case_of
 
 # Where others use the machine, too, the processor's time of one thread says more than the clock's.
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
@@ -65,7 +65,7 @@ class Served:
 
     def build(self, workload: str, case: str, variant: str) -> dict[str, Any]:
         start = time.perf_counter()
-        problem = WORKLOADS[workload].case(case).problem()
+        problem = case_of(workload, case).problem()
         self.program = self.adapter.PROGRAMS[workload](problem, variant)
         return {"seconds": time.perf_counter() - start}
 

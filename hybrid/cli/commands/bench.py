@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from hybrid.bench.compare.cases import WORKLOADS
+from hybrid.bench.compare.cases import MODEL, WORKLOADS
 from hybrid.bench.limits import measure as measure_limits
 from hybrid.bench.measure import SampleTiming
 from hybrid.bench.registry import BenchError, Workload, find, quick, workloads
@@ -60,11 +60,9 @@ def list_() -> None:
     table.add_column("workload", style="bold", no_wrap=True)
     table.add_column("with", no_wrap=True)
     table.add_column("what is measured")
-    runs = workloads()
-    for name, workload in sorted((WORKLOADS | runs).items()):
-        by = [
-            command for command, known in (("run", runs), ("compare", WORKLOADS)) if name in known
-        ]
+    runs, compared = workloads(), WORKLOADS | {MODEL.name: MODEL}
+    for name, workload in sorted((compared | runs).items()):
+        by = [command for command, known in (("run", runs), ("compare", compared)) if name in known]
         table.add_row(name, ", ".join(by), workload.description)
     Console().print(table)
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from hybrid.cli.user_input import fail, load_program
@@ -33,15 +34,16 @@ def inspect(
     console = Console(highlight=False)
     for title, rows in about.items():
         if rows:
-            console.print(_table(title, rows))
+            console.print(rows_table(title, rows))
             console.print()
 
 
-def _table(title: str, rows: list[dict[str, Any]]) -> Table:
+def rows_table(title: str, rows: list[dict[str, Any]]) -> Table:
+    """A table of ``rows``, each a dict of the same keys."""
     shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     for at, (name, value) in enumerate(rows[0].items()):
         right = isinstance(value, int)
         shown.add_column(title if at == 0 else name, justify="right" if right else "left")
     for row in rows:
-        shown.add_row(*[f"{v:,}" if isinstance(v, int) else str(v) for v in row.values()])
+        shown.add_row(*[f"{v:,}" if isinstance(v, int) else escape(str(v)) for v in row.values()])
     return shown

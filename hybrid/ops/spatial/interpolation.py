@@ -30,7 +30,7 @@ from hybrid.ops.support.operand_checks import (
 # Linear interpolation along an axis --------------------------------------------------------------
 
 
-def _weights(n: int, size: int, scale: float, align: bool) -> np.ndarray:
+def linear_weights(n: int, size: int, scale: float, align: bool) -> np.ndarray:
     """What each of ``n`` elements is worth to each of ``size`` results: [size, n]."""
     places = np.arange(size) * scale if align else (np.arange(size) + 0.5) * scale - 0.5
     places = np.clip(places, 0, n - 1)
@@ -79,14 +79,14 @@ def resample_spread(
 
 @resample.reference
 def resample_reference(x, *, axis, size, scale, align):
-    weights = _weights(x.shape[axis], size, scale, align)
+    weights = linear_weights(x.shape[axis], size, scale, align)
     found = np.tensordot(np.moveaxis(x.astype(np.float64), axis, -1), weights, ((-1,), (1,)))
     return np.moveaxis(found, -1, axis).astype(x.dtype)
 
 
 @resample_spread.reference
 def resample_spread_reference(y, *, axis, size, scale, align):
-    weights = _weights(size, y.shape[axis], scale, align)
+    weights = linear_weights(size, y.shape[axis], scale, align)
     found = np.tensordot(np.moveaxis(y.astype(np.float64), axis, -1), weights, ((-1,), (0,)))
     return np.moveaxis(found, -1, axis).astype(y.dtype)
 

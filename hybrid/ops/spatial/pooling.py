@@ -49,18 +49,18 @@ def _members(n: int, count: int, k: int, s: int, p: int, d: int, adaptive: bool)
     return found
 
 
-def _windows(sizes: Shape, counts: Shape, geometry: dict[str, Any]) -> list[list[range]]:
+def windows_of_axes(sizes: Shape, counts: Shape, geometry: dict[str, Any]) -> list[list[range]]:
     """For each spatial axis the places of each of its windows."""
     parts = [geometry[name] for name in ("kernel", "stride", "padding", "dilation")]
     rest = [geometry["adaptive"]] * len(sizes)
     return [_members(*axis) for axis in zip(sizes, counts, *parts, rest, strict=True)]
 
 
-def _divisors(sizes: Shape, counts: Shape, geometry: dict[str, Any], how: str) -> np.ndarray:
+def divisors_of(sizes: Shape, counts: Shape, geometry: dict[str, Any], how: str) -> np.ndarray:
     """What the sum of each window is divided by."""
     found = np.ones(counts)
     axes = zip(sizes, counts, geometry["kernel"], geometry["stride"], geometry["padding"],
-               _windows(sizes, counts, geometry), strict=True)  # fmt: skip
+               windows_of_axes(sizes, counts, geometry), strict=True)  # fmt: skip
     for axis, (n, count, k, s, p, members) in enumerate(axes):
         along = [len(places) for places in members]
         if how == "padded" and not geometry["adaptive"]:
@@ -73,7 +73,7 @@ def _divisors(sizes: Shape, counts: Shape, geometry: dict[str, Any], how: str) -
 
 def _each(x: Any, size: Shape, geometry: dict[str, Any]) -> Iterator[tuple[Any, Any]]:
     """Where each window stands, and its places as an index of the spatial axes."""
-    windows = _windows(x.shape[2:], size, geometry)
+    windows = windows_of_axes(x.shape[2:], size, geometry)
     for place in itertools.product(*map(range, size)):
         yield place, np.ix_(*[w[j] for w, j in zip(windows, place, strict=True)])
 
@@ -294,7 +294,7 @@ def avg_pool_spread(
 @avg_pool.reference
 def avg_pool_reference(x, *, size, counts, **geometry):
     y = np.empty((*x.shape[:2], *size), x.dtype)
-    divisors = _divisors(x.shape[2:], size, geometry, counts)
+    divisors = divisors_of(x.shape[2:], size, geometry, counts)
     for place, at in _each(x, size, geometry):
         total = x[(slice(None), slice(None), *at)].sum(tuple(range(2, x.ndim)))
         y[(slice(None), slice(None), *place)] = total / divisors[place]
@@ -304,7 +304,7 @@ def avg_pool_reference(x, *, size, counts, **geometry):
 @avg_pool_spread.reference
 def avg_pool_spread_reference(y, *, size, counts, **geometry):
     x = np.zeros((*y.shape[:2], *size), y.dtype)
-    divisors = _divisors(size, y.shape[2:], geometry, counts)
+    divisors = divisors_of(size, y.shape[2:], geometry, counts)
     for place, at in _each(x, y.shape[2:], geometry):
         share = y[(slice(None), slice(None), *place)] / divisors[place]
         x[(slice(None), slice(None), *at)] += share.reshape(*share.shape, *(1,) * len(size))

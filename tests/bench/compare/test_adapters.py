@@ -4,10 +4,19 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 
 import pytest
 
-from hybrid.bench.compare.cases import WORKLOADS, Amount, Contest, difference
+import hybrid as hy
+from hybrid.bench.compare.cases import (
+    MODEL,
+    WORKLOADS,
+    Amount,
+    Contest,
+    difference,
+    model_case,
+)
 from hybrid.bench.compare.contenders import FRAMEWORKS, OURS, contender
 from hybrid.bench.compare.process import Process
 from hybrid.bench.compare.rounds import Entrant
@@ -53,6 +62,16 @@ def test_eager_and_hybridized_results_are_the_same(name: str, results: Results) 
     case = min(WORKLOADS[name].cases, key=lambda case: case.flops)
     ours = results(OURS, WORKLOADS[name], case)
     assert ours == results("hybrid.eager", WORKLOADS[name], case)
+
+
+def test_onnxruntime_runs_the_same_file(results: Results, tmp_path: Path) -> None:
+    model = hy.nn.Sequential(hy.nn.Linear(4, 3), hy.nn.Tanh())
+    hy.onnx.export(model, tmp_path / "m.onnx", hy.ones((2, 4)), dynamic_axes={0: {0: "n"}})
+    case = model_case(f"{tmp_path / 'm.onnx'}@n=5")
+    ours, theirs = results(OURS, MODEL, case), results("onnxruntime", MODEL, case)
+    assert ours["result 0"]["shape"] == [5, 3]
+    assert difference(ours, theirs, MODEL.tolerance) == ""
+    assert ours == results("hybrid.eager", MODEL, case)
 
 
 @pytest.mark.peers

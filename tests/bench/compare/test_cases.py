@@ -1,10 +1,13 @@
 """The workloads: their numbers are the same everywhere, and what they state is right."""
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import hybrid as hy
 from hybrid.bench.compare import problems
-from hybrid.bench.compare.cases import WORKLOADS
+from hybrid.bench.compare.cases import WORKLOADS, case_of, model_case
 
 CASES = [(w.name, c.label) for w in WORKLOADS.values() for c in w.cases]
 SMALLER = [pair for pair in CASES if "resnet18" not in pair[0] and "2048" not in pair[1]]
@@ -44,6 +47,27 @@ def test_the_lengths_are_200_different_ones_in_no_order() -> None:
     (case, _) = WORKLOADS["lengths"].cases
     assert [x.shape for x in case.problem().inputs] == [(1, n, 64) for n in problems.LENGTHS]
     assert case.parts == 200
+
+
+def test_a_model_in_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    hy.onnx.export(
+        lambda x, i: x[i] * 2, path, hy.ones((4, 3)), hy.asarray([1, 2]),
+        dynamic_axes={0: {1: "width"}, 1: {0: "count"}},
+    )  # fmt: skip
+    case = model_case(f"{path}@width=5")
+    assert (case.flops, case.nbytes) == (0, path.stat().st_size)
+    one, two = case.problem(), case_of("onnx", case.label).problem()
+    assert [x.shape for x in one.inputs] == [(4, 5), (1,)] and one.path == str(path)
+    assert [x.dtype for x in one.inputs] == [np.float32, np.int64]
+    for a, b in zip(one.inputs, two.inputs, strict=True):
+        assert np.array_equal(a, b)
+
+
+@pytest.mark.parametrize("text", ["width", "width=x", "=3", "width=3,"])
+def test_sizes_that_are_none(text: str) -> None:
+    with pytest.raises(ValueError, match="says no sizes: write FILE@batch=8,length=64"):
+        problems.sizes_in(f"m.onnx@{text}")
 
 
 _STATE = ("running_mean", "running_var", "num_batches_tracked")

@@ -273,7 +273,22 @@ def while_loop(problem: Problem, variant: str) -> WorkloadProgram:
     return function(lambda: call(x), lambda found: np.asarray(found) / SMALL)
 
 
+def onnx(problem: Problem, variant: str) -> WorkloadProgram:
+    """The module of a model in a file, whose weights are constants to gradients."""
+    network = hy.onnx.load(problem.path)
+    network.requires_grad_(False)
+    inputs = [hy.asarray(array) for array in problem.inputs]
+    call = ready(network, variant)
+
+    def run() -> Sequence[hy.Tensor]:
+        found = call(*inputs)
+        return found if isinstance(found, tuple) else (found,)
+
+    return functions(run)
+
+
 PROGRAMS = {
+    "onnx": onnx,
     "dispatch": dispatch,
     "chain20": chain20,
     "d2l_mlp": inference(lambda p: perceptron(p.sizes, seed=0)),

@@ -103,12 +103,12 @@ def of(
     return program
 
 
-def loaded(text: bytes) -> onnxruntime.InferenceSession:
+def loaded(model: bytes | str) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = _threads["count"]
     options.inter_op_num_threads = 1
     options.log_severity_level = 3
-    return onnxruntime.InferenceSession(text, options, providers=["CPUExecutionProvider"])
+    return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
 @of
@@ -263,7 +263,21 @@ def settle(model: ModelGraph, x: str) -> str:
     return model.add("Loop", most, np.asarray(True), x, body=graph)
 
 
+def onnx(problem: Problem, _: str) -> WorkloadProgram:
+    """A model in a file."""
+    session: Any = None
+
+    def run() -> list[np.ndarray]:
+        nonlocal session
+        session = session or loaded(problem.path)
+        names = [value.name for value in session.get_inputs()]
+        return session.run(None, dict(zip(names, problem.inputs, strict=True)))
+
+    return functions(run)
+
+
 PROGRAMS = {
+    "onnx": onnx,
     "chain20": chain20,
     "d2l_mlp": d2l_mlp,
     "resnet18_infer": resnet18_infer,

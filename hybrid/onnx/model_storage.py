@@ -1,0 +1,90 @@
+"""Models of ONNX checked, and written whole or not at all; large weights lie beside them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import IO, Any
+
+import onnx
+from onnx import StringStringEntryProto, TensorProto, helper
+
+from hybrid.errors import OnnxError
+from hybrid.weights.write import whole_file
+
+LARGEST = 2**31 - 2**24  # bytes of weights that a file holds beside the rest: protobuf ends at 2 GB
+_SMALL = 1024  # bytes: what is below stays in the file
+_PAGE = 4096  # where weights begin, so that readers can map them
+
+
+def save_model(model: Any, path: Path, external_data: bool | None) -> None:
+    """Check ``model`` and write it to ``path``; raises OnnxError, and OSError where it cannot be.
+
+    ``external_data``: whether large weights go into ``path`` with ``.data`` behind it; None: if
+    they have to.
+    """
+    check_model(model)
+    size = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
+    if external_data is None:
+        external_data = size > LARGEST
+    if not external_data:
+        if size > LARGEST:
+            raise OnnxError(
+                f"{path.name} would have weights of {size} bytes",
+                why="A file of ONNX holds less than 2 GB.",
+                fix="leave external_data out",
+            )
+        with whole_file(path) as file:
+            file.write(model.SerializeToString(deterministic=True))
+        return
+    beside = path.with_name(path.name + ".data")
+    # The data get their name first: a model never stands without them.
+    with whole_file(path) as file, whole_file(beside) as data:
+        for tensor in model.graph.initializer:
+            if len(tensor.raw_data) >= _SMALL:
+                _move(tensor, data, beside.name)
+        file.write(model.SerializeToString(deterministic=True))
+
+
+def _move(tensor: Any, data: IO[bytes], name: str) -> None:
+    """Write the elements of ``tensor`` to ``data``, and note where they are."""
+    data.write(bytes(-data.tell() % _PAGE))
+    place = {"location": name, "offset": data.tell(), "length": len(tensor.raw_data)}
+    data.write(tensor.raw_data)
+    tensor.ClearField("raw_data")
+    tensor.data_location = TensorProto.EXTERNAL
+    tensor.external_data.extend(
+        [StringStringEntryProto(key=key, value=str(value)) for key, value in place.items()]
+    )
+
+
+def check_model(model: Any) -> None:
+    """Raise OnnxError unless ``onnx.checker``, with all its checks, accepts ``model``.
+
+    Its weights count as inputs there: their types are what matters, and they may be large.
+    """
+    try:
+        onnx.checker.check_model(_without_weights(model), full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        raise OnnxError(
+            f"the model that was written is not valid: {error}",
+            why="That is a mistake of hybrid's.",
+            fix="report it, with the function",
+        ) from error
+
+
+def _without_weights(model: Any) -> Any:
+    """``model`` with large initializers as inputs."""
+    light = onnx.ModelProto(ir_version=model.ir_version, producer_name=model.producer_name)
+    light.opset_import.extend(model.opset_import)
+    graph = model.graph
+    light.graph.name = graph.name
+    light.graph.node.extend(graph.node)
+    light.graph.input.extend(graph.input)
+    light.graph.output.extend(graph.output)
+    for tensor in graph.initializer:
+        if len(tensor.raw_data) < _SMALL:
+            light.graph.initializer.append(tensor)
+        else:
+            info = helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims)
+            light.graph.input.append(info)
+    return light
