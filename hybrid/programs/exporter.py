@@ -54,7 +54,7 @@ def export(
     Nothing runs, and nothing changes; a Module is exported as it evaluates, and is called
     "predict".  The file appears whole, or not at all; the same program gives the same bytes.
     ``mode`` and ``optimize`` are as in ``hybridize``.  What is printed and raised is in the file,
-    too: texts with numbers by any of Python's formats, and with tensors that have no axes.
+    too: texts with numbers by any of Python's formats, and with tensors.
 
     Raises ProgramError for what a file cannot hold, with the author's line; CaptureError for what
     cannot be captured.

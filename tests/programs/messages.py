@@ -41,6 +41,13 @@ def tensors(x):
     weight.requires_grad = True
     loss = hy.sum(x) * weight
     print("loss:", hy.mean(x), f"{hy.max(x)}", "%s" % hy.min(x), loss, hy.sum(x > 0))
+    print(
+        x,
+        f"{x > 0} {x * weight}",
+        hy.reshape(x, (-1,)),
+        x + hy.zeros((9, 9, 9, *x.shape)),
+        sep="\n",
+    )
     return loss.detach()
 
 
@@ -124,7 +131,7 @@ def overflowing(x):
 
 
 def whole(x):
-    print("all of", x)
+    print("all of it", x.astype(hy.bfloat16))
     return x
 
 

@@ -193,7 +193,7 @@ def test_programs_print_to_the_standard_output_of_c(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("function", "text"),
     [
-        (whole, r"it prints the elements of f32\[3\]"),
+        (whole, r"it prints the elements of bf16\[3\]"),
         (logged, "it calls Python while it runs"),
         (warned, "it calls Python while it runs"),
         (nested, "it prints the text of a text"),
