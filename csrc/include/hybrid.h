@@ -124,8 +124,8 @@ typedef enum {
  * HYB_STEP_PRINT prints a text, to the stream `kernel`: HYB_TO_OUTPUT or HYB_TO_ERRORS.  HYB_STEP_FAIL ends
  * the run with HYB_RAISED and a text, whose first word is the name of an exception; its `kernel` is 0.
  * Their first input is the text: a constant, u8[n], of UTF-8.  "{3:.2f}" in it is the element of the
- * fourth input after that, as Python's str.format writes it; "{3!t}" as NumPy writes an array of it;
- * "{{" and "}}" are braces. */
+ * fourth input after that, as Python's str.format writes it; "{3!t}" is that input as NumPy writes an
+ * array; "{{" and "}}" are braces. */
 typedef struct {
     int32_t kind;
     int32_t kernel; /* from hyb_find_kernel; -1 for a map; see above for the others */

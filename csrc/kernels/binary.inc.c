@@ -13,7 +13,8 @@
  * of the divisor.
  *
  * add_exact, subtract_exact and multiply_exact are Python's, of ints that have 64 bits: dense operands of
- * any rank, and HYB_OVERFLOW where a result has not.
+ * any rank, and HYB_OVERFLOW where a result has not.  quotient is Python's `/` of such ints, rounded once,
+ * to f64; what is divided by 0 is as for floats.
  */
 
 #define BINARY_NUMBER(t)                                                                         \
@@ -172,14 +173,42 @@ HYB_FLOATS(BINARY_FLOAT)
     BINARY_NUMBER_ROWS(t) HYB_ROW(divide, t, 2) HYB_ROW(atan2, t, 2) HYB_ROW(hypot, t, 2)         \
     HYB_ROW(copysign, t, 2) HYB_ROW(nextafter, t, 2)
 
-/* Two operands and the result: dense i64 of one shape. */
-HYB_PREPARE(exact_prepare)
+/* Two operands, dense i64 of one shape, and a result like them or of f64. */
+static hyb_status prepare_ints(const hyb_call *call, int32_t result, hyb_range *range)
 {
     for (int i = 0; i < 3; i++)
-        if (call->layout[i].dtype != HYB_I64 || !hyb_is_contiguous(&call->layout[i])
+        if (call->layout[i].dtype != (i < 2 ? HYB_I64 : result) || !hyb_is_contiguous(&call->layout[i])
             || !hyb_same_shape(&call->layout[i], &call->layout[0]))
-            return hyb_fail(HYB_BAD_ARGUMENT, "operand %d is not dense, i64 and of the shape of the others", i);
+            return hyb_fail(HYB_BAD_ARGUMENT, "operand %d is not dense, %s and of the shape of the others", i,
+                            i < 2 || result == HYB_I64 ? "i64" : "f64");
     *range = (hyb_range){hyb_elements(&call->layout[0]), 4096};
+    return HYB_OK;
+}
+HYB_PREPARE(exact_prepare) { return prepare_ints(call, HYB_I64, range); }
+HYB_PREPARE(quotient_prepare) { return prepare_ints(call, HYB_F64, range); }
+
+/* As many bits of the quotient as there are, the last one saying whether there are more: so that rounding
+ * it is rounding once. */
+static double divide_ints(int64_t a, int64_t b)
+{
+    const int64_t exact = (int64_t)1 << 53;
+    if ((a >= -exact && a <= exact && b >= -exact && b <= exact) || b == 0)
+        return (double)a / (double)b;
+    const uint64_t x = a < 0 ? 0 - (uint64_t)a : (uint64_t)a, y = b < 0 ? 0 - (uint64_t)b : (uint64_t)b;
+    if (x == 0)
+        return b < 0 ? -0.0 : 0.0;
+    const int shift = 64 + __builtin_clzll(x);
+    const unsigned __int128 wide = (unsigned __int128)x << shift;
+    const double size = ldexp((double)(wide / y | (wide % y != 0)), -shift);
+    return (a < 0) != (b < 0) ? -size : size;
+}
+
+HYB_KERNEL(quotient)
+{
+    const int64_t *a = call->data[0], *b = call->data[1];
+    double        *out = call->data[2];
+    for (int64_t i = begin; i < end; i++)
+        out[i] = divide_ints(a[i], b[i]);
     return HYB_OK;
 }
 
@@ -210,6 +239,7 @@ EXACT(multiply_exact, __builtin_mul_overflow, *)
 
 const hyb_kernel HYB_SYM(hyb_binary_kernels)[] = {
     EXACT_ROW(add_exact) EXACT_ROW(subtract_exact) EXACT_ROW(multiply_exact)
+    {"quotient", HYB_I64, 2, 1, 0, HYB_PLAIN, HYB_SYM(quotient_prepare), HYB_SYM(quotient)},
     HYB_FLOATS(BINARY_FLOAT_ROWS)
     HYB_INTEGERS(BINARY_INTEGER_ROWS)
     HYB_BOOL_ROW(bitwise_and, bitwise_and, 2)

@@ -7,7 +7,7 @@ of the checks would show, Python itself computes, called from the plan.
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from hybrid import ops
@@ -17,11 +17,16 @@ from hybrid.core.sizes import is_at_most
 from hybrid.core.types import float64, int64
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import NeedsValue, author_location
-from hybrid.ir import Builder, Op, Value
+from hybrid.ir import Op
 from hybrid.ir.interpreter import current
-from hybrid.number.staging import HERE, MAX, MIN, NUMERIC, Raises, check, guarded, host
+from hybrid.number.staging import HERE, MAX, MIN, NUMERIC, Raises, check, host
 from hybrid.number.traced_number import Number, as_number, whole_part
-from hybrid.ops.elementwise.exact_integers import add_exact, multiply_exact, subtract_exact
+from hybrid.ops.elementwise.exact_integers import (
+    add_exact,
+    multiply_exact,
+    quotient,
+    subtract_exact,
+)
 
 Operand = Any  # Number | bool | int | float
 EXACT = 2**53  # ints up to here are float64s
@@ -144,23 +149,6 @@ def _scaled(a: Operand, b: Operand) -> tuple[Any, Any] | None:
     return a.bounds[0] * size_of(b), a.bounds[1] * size_of(b)
 
 
-def _apply(op: Op, *, floating: bool = False) -> Callable[..., Sequence[Value]]:
-    """A region's body: ``op`` on its parameters, as floats if asked."""
-
-    def body(builder: Builder, values: Sequence[Value]) -> Sequence[Value]:
-        if floating:
-            values = [_as_float(builder, value) for value in values]
-        return builder.apply(op, values)
-
-    return body
-
-
-def _as_float(builder: Builder, value: Value) -> Value:
-    if value.type.dtype is float64:
-        return value
-    return builder.apply(ops.cast, (value,), {"dtype": float64})[0]
-
-
 # Quotients ---------------------------------------------------------------------------------------
 
 
@@ -181,18 +169,10 @@ def _check_divisor(function: Callable[..., Any], a: Operand, b: Operand) -> None
 def divide(a: Operand, b: Operand) -> Number:
     if not (fits(a) and fits(b)):
         return host_number(operator.truediv, "float", a, b)
+    _check_divisor(operator.truediv, a, b)
     if is_float(a, b) or _all_exact(a, b):
-        _check_divisor(operator.truediv, a, b)
         return Number("float", ops.divide(*_tensors(a, b, floating=True)))
-    # Python rounds the quotient of ints once, however large they are.
-    x, y = _tensors(a, b)
-    small = y != 0
-    for number in map(as_number, (a, b)):
-        outside = number.outside(-EXACT, EXACT)
-        if outside is not None:
-            small = ops.logical_and(small, ops.logical_not(outside))
-    fast = _apply(ops.divide, floating=True)
-    return Number("float", guarded(small, (x, y), fast, operator.truediv, "float", ZERO))
+    return Number("float", quotient(*_tensors(a, b)))
 
 
 def _all_exact(*operands: Operand) -> bool:
@@ -381,14 +361,40 @@ def compare(op: Op, function: Callable[..., bool], a: Operand, b: Operand) -> Nu
         return Number("bool", op(*_tensors(a, b)))
     if kind_of(a) == kind_of(b) or _all_exact(a, b):
         return Number("bool", op(*_tensors(a, b, floating=True)))
-    # Python compares the very int with the float.
-    whole = a if kind_of(a) != "float" else b
-    if not fits(whole):
+    if not fits(a if kind_of(a) != "float" else b):
         return host_number(function, "bool", a, b, raises=())
-    exact = ops.logical_not(as_number(whole).outside(-EXACT, EXACT))
-    operands = [as_number(x).tensor for x in (a, b)]
-    fast = _apply(op, floating=True)
-    return Number("bool", guarded(exact, operands, fast, function, "bool", ()))
+    if kind_of(b) != "float":
+        op, a, b = _MIRRORED[op], b, a
+    return Number("bool", _compared(op, as_number(a).whole(), as_number(b).tensor))
+
+
+# n < x as x > n; and the whole number next to x that n compares with as it does with x.
+_MIRRORED = {
+    ops.less: ops.greater,
+    ops.less_equal: ops.greater_equal,
+    ops.greater: ops.less,
+    ops.greater_equal: ops.less_equal,
+    ops.equal: ops.equal,
+    ops.not_equal: ops.not_equal,
+}
+_NEXT = {
+    ops.less: ops.ceil,
+    ops.less_equal: ops.floor,
+    ops.greater: ops.floor,
+    ops.greater_equal: ops.ceil,
+}
+
+
+def _compared(op: Op, n: Tensor, x: Tensor) -> Tensor:
+    """``op`` of the very int ``n`` and the float ``x``, which may have a fraction, or no place."""
+    inside = ops.logical_and(x >= float(MIN), x < -float(MIN))
+    if op in _NEXT:
+        near = op(n, ops.cast(_NEXT[op](x), dtype=int64))
+    else:
+        whole = ops.equal(ops.trunc(x), x)
+        same = ops.logical_and(whole, ops.equal(n, ops.cast(x, dtype=int64)))
+        near = same if op is ops.equal else ops.logical_not(same)
+    return ops.where(inside, near, op(ops.full((), 0.0, dtype=float64), x))
 
 
 def _decided(function: Callable[..., bool], a: tuple[int, int], b: tuple[int, int]) -> bool | None:

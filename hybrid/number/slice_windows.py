@@ -13,8 +13,11 @@ from hybrid.ir import Node, Value
 from hybrid.ir.interpreter import current
 from hybrid.number.staging import check
 from hybrid.number.traced_number import Number
+from hybrid.ops.elementwise.exact_integers import add_exact, subtract_exact
 
 Maker = Callable[[Value], Node | None]
+
+_SUMS, _DIFFERENCES = (ops.add, add_exact), (ops.subtract, subtract_exact)
 
 
 def window(_self: Number, taken: slice, size: int) -> Tensor | None:
@@ -65,14 +68,14 @@ def _difference(start: Number, stop: Any) -> int | None:
 def _split(value: Value, maker: Maker) -> tuple[Value, int]:
     """``value`` as another and what is added to that."""
     node, offset = maker(value), 0
-    while node is not None and node.op in (ops.add, ops.subtract):
+    while node is not None and node.op in (*_SUMS, *_DIFFERENCES):
         left, right = node.operands
         added = _constant(right, maker)
-        if added is None and node.op is ops.add:
+        if added is None and node.op in _SUMS:
             left, added = right, _constant(left, maker)
         if added is None:
             break
-        offset += added if node.op is ops.add else -added
+        offset += added if node.op in _SUMS else -added
         value, node = left, maker(left)
     return value, offset
 

@@ -60,8 +60,8 @@ def _nodes_of(node: Node, refuse: Refuse) -> list[Node]:
             refuse(
                 f"it {what} {template.lacks or 'to a file of its own'}",
                 at=at,
-                why="In a program C writes the texts of numbers, and of tensors without axes.",
-                fix="use numbers of it, such as x.item() or x.sum(), in f-strings, % or print()",
+                why="In a program C writes the texts, which it knows of numbers and tensors.",
+                fix="use tensors and numbers of it, such as x.item(), in f-strings, % or print()",
             )
         return [_message(template.stream, template.text, operands, at)] if template.text else []
     if isinstance(call, NumberCall):

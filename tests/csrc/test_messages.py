@@ -63,6 +63,17 @@ def test_a_text_without_anything_and_one_of_many_parts(printed: list[tuple[int, 
     assert printed == [(1, b""), (1, b"0.00" * 2000)]
 
 
+def test_arrays_are_written_as_numpy_writes_them(printed: list[tuple[int, bytes]]) -> None:
+    spec, letters = Spec(), np.frombuffer(b"{0!t}{1!t}", np.uint8)
+    x, y = np.arange(24.0).reshape(2, 3, 4) / 7, np.arange(2000, dtype=np.int16)
+    inputs = [(spec.external(array.nbytes), array) for array in (x, y)]
+    spec.step([(spec.constant(letters), letters), *inputs], [])
+    spec.steps[-1].update(kind=lib.HYB_STEP_PRINT, kernel=1)
+    run(spec.create(), x, y)
+    texts = [np.array2string(array, separator=", ", prefix="tensor(") for array in (x, y)]
+    assert printed == [(1, "".join(texts).encode())]
+
+
 def test_a_step_that_fails_ends_the_run(printed: list[tuple[int, bytes]]) -> None:
     with pytest.raises(NativeFailure, match=r"^raised at step 0: ValueError: -7$"):
         run(failing().create(), np.asarray(1, np.float32), np.asarray([[-7]]))
@@ -81,7 +92,7 @@ def test_no_memory_for_a_text() -> None:
     assert live_bytes() == before
 
 
-AT = "step 0: its text, before byte {}: no number, or one that cannot be written so"
+AT = "step 0: its text, before byte {}: no operand, or one that cannot be written so"
 
 
 def text(content: bytes) -> Callable[[Spec], None]:
@@ -125,7 +136,19 @@ BROKEN: dict[str, tuple[Callable[[Spec], None], str]] = {
     ),
     "several numbers": (
         several(change("operands", 1, shape=[2], strides=[4]), change("slots", 0, nbytes=8)),
-        "step 0: operand 1 is not one number",
+        AT.format(12),
+    ),
+    "an operand with gaps": (
+        several(change("operands", 1, shape=[2], strides=[8]), change("slots", 0, nbytes=16)),
+        "step 0: operand 1 of a text is not dense",
+    ),
+    "a large array": (
+        several(
+            text(b"{0!t}"),
+            change("operands", 1, shape=[2] * 15, strides=[4 << i for i in range(15)][::-1]),
+            change("slots", 0, nbytes=4 << 15),
+        ),
+        AT.format(5),
     ),
     "no such operand": (text(b"{2}"), AT.format(2)),
     "far operand": (text(b"{99999999999}"), AT.format(4)),

@@ -11,6 +11,7 @@ import hybrid as hy
 import hybrid.passes  # declares the ops that passes build
 from hybrid.core.types import float64
 from hybrid.ir import REGISTRY, Builder, Op, parse
+from hybrid.ops.elementwise.exact_integers import subtract_exact
 from hybrid.ops.support.sampling import Sample, samples, types_of
 
 OPS = sorted(
@@ -196,9 +197,12 @@ def replaced(x: np.ndarray, of_int: int | None, of_float: float | None) -> np.nd
 def test_an_op_says_whether_its_runs_may_raise(op):
     raised = False
     for operands, attrs in drawn(op):
-        for of_int, of_float in [(2**40, None), (None, 0), (None, math.nan)]:
+        for of_int, of_float in [(2**40, None), (2**62, None), (None, 0), (None, math.nan)]:
+            filled = [replaced(x, of_int, of_float) for x in operands]
+            if op is subtract_exact:  # else a difference is 0
+                filled[1] = replaced(operands[1], of_int and -of_int - 1, of_float)
             try:
-                op(*[replaced(x, of_int, of_float) for x in operands], **attrs)
+                op(*filled, **attrs)
             except hy.HybridError:
                 raised = True
     assert raised == op.raises

@@ -41,6 +41,13 @@ def tensors(x):
     weight.requires_grad = True
     loss = hy.sum(x) * weight
     print("loss:", hy.mean(x), f"{hy.max(x)}", "%s" % hy.min(x), loss, hy.sum(x > 0))
+    print(
+        x,
+        f"{x > 0} {x * weight}",
+        hy.reshape(x, (-1,)),
+        x + hy.zeros((9, 9, 9, *x.shape)),
+        sep="\n",
+    )
     return loss.detach()
 
 
@@ -97,6 +104,17 @@ def divided(x):
     return x / (10 // (1 - count) + 5)
 
 
+def averaged(x):
+    seen, large = 0, 0
+    for row in x:
+        seen += 1
+        if row > 0.5:
+            large += 1
+    if large / seen < 0.8:
+        raise ValueError(f"{large / seen:.3f} of {seen}")
+    return x * (large / seen)
+
+
 def modulo(x):
     return x * (hy.max(x).item() % (3.0 - hy.max(x).item()))
 
@@ -124,7 +142,7 @@ def overflowing(x):
 
 
 def whole(x):
-    print("all of", x)
+    print("all of it", x.astype(hy.bfloat16))
     return x
 
 

@@ -14,6 +14,7 @@ import hybrid as hy
 from hybrid.errors import ProgramError
 from tests.programs.messages import (
     asserted,
+    averaged,
     called,
     counted,
     divided,
@@ -49,6 +50,7 @@ SAYING = [numbers, tensors, counted]
 FAILING = [
     (asserted, 3.0, AssertionError), (plainly, 3.0, AssertionError), (raised, 2.5, ValueError),
     (keyed, 3.0, KeyError), (odd, 3.0, ProgramError), (ours, 3.0, hy.errors.ShapeError),
+    (averaged, 0.4, ValueError),
     (divided, 3.0, ZeroDivisionError), (modulo, 3.0, ZeroDivisionError),
     (indexed, 3.0, hy.errors.OutOfRangeError), (shifted, 3.0, ValueError),
     (rounded, np.nan, ValueError), (rounded, np.inf, OverflowError), (rooted, 3.0, ValueError),
@@ -98,7 +100,7 @@ def test_what_is_raised(tmp_path: Path, function: Any, bad: float, kind: Any) ->
     assert text.startswith(begins) and "(messages.py:" in text
     line = int(text.rsplit(":", 1)[1].rstrip(")"))
     first = function.__code__.co_firstlineno
-    assert first < line <= first + 6
+    assert first < line <= first + 7
     if kind is ProgramError:
         assert again.value.what == f"Odd: {said}"
     elif isinstance(again.value, hy.HybridError):
@@ -193,7 +195,7 @@ def test_programs_print_to_the_standard_output_of_c(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("function", "text"),
     [
-        (whole, r"it prints the elements of f32\[3\]"),
+        (whole, r"it prints the elements of bf16\[3\]"),
         (logged, "it calls Python while it runs"),
         (warned, "it calls Python while it runs"),
         (nested, "it prints the text of a text"),

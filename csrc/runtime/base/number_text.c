@@ -1,8 +1,5 @@
-/* number_text.c - numbers as Python writes them.
- *
- * The digits of floats come from the C library's printf, which rounds the exact value; where they
- * are to be as few as tell the number from its neighbours, from trying how many that takes.  The rest
- * is put together here, so that no locale shows. */
+/* number_text.c - numbers as Python writes them: specifications are read, and texts put together from
+ * digits. */
 #include "runtime/base/number_text.h"
 
 #include <math.h>
@@ -11,14 +8,7 @@
 #include <string.h>
 
 #include "kernel.h"
-
-enum { DIGITS = 512 }; /* of a float: 309 before its point, HYB_MOST_PRECISION behind it */
-
-/* A finite number without its sign: 0.d1d2d3... times 10 to the power of `point`. */
-typedef struct {
-    char digit[DIGITS];
-    int n, point;
-} decimal;
+#include "runtime/base/decimal.h"
 
 /* Reading a specification ------------------------------------------------------------------------ */
 
@@ -102,91 +92,12 @@ bool hyb_format_fits(const hyb_number_format *format, int32_t dtype)
     const bool floating = dtype == HYB_F32 || dtype == HYB_F64;
     if (dtype < HYB_BOOL || dtype > HYB_F64 || dtype == HYB_F16 || dtype == HYB_BF16)
         return false;
-    if (format->type == 't')
-        return true;
     if (floating)
         return !is_whole_type(format->type);
     const bool whole = !format->type || is_whole_type(format->type);
     if (whole && format->precision >= 0)
         return false;
     return !(format->group == ',' && format->type && strchr("boxX", format->type));
-}
-
-/* Digits ------------------------------------------------------------------------------------------ */
-
-/* `n` digits of x, correctly rounded, and where its point is. */
-static void round_to(double x, int n, decimal *found)
-{
-    char text[DIGITS + 32];
-    snprintf(text, sizeof text, "%.*e", n - 1, x);
-    const char *e = strchr(text, 'e');
-    found->n = 0;
-    for (const char *c = text; c < e; c++) /* a locale's point may be anything else */
-        if (*c >= '0' && *c <= '9' && found->n < n)
-            found->digit[found->n++] = *c;
-    found->point = (int)strtol(e + 1, NULL, 10) + 1;
-}
-
-/* So many digits behind the point. */
-static void round_behind(double x, int behind, decimal *found)
-{
-    char text[DIGITS + 32];
-    const int length = snprintf(text, sizeof text, "%.*f", behind, x);
-    found->n = 0;
-    for (int i = 0; i < length; i++)
-        if (text[i] >= '0' && text[i] <= '9')
-            found->digit[found->n++] = text[i];
-    found->point = found->n - behind;
-}
-
-static bool is_same(const decimal *digits, double x, bool is_float)
-{
-    char text[64];
-    snprintf(text, sizeof text, "%.*se%d", digits->n, digits->digit, digits->point - digits->n);
-    return is_float ? strtof(text, NULL) == (float)x : strtod(text, NULL) == x;
-}
-
-/* The neighbour above or below, of as many digits. */
-static void step(decimal *digits, int by)
-{
-    for (int i = digits->n - 1; i >= 0; i--) {
-        const int digit = digits->digit[i] - '0' + by;
-        digits->digit[i] = (char)('0' + (digit + 10) % 10);
-        if (digit >= 0 && digit <= 9)
-            return;
-    }
-    if (by > 0) {
-        digits->digit[0] = '1';
-        digits->point++;
-    }
-}
-
-static void strip(decimal *digits)
-{
-    while (digits->n > 1 && digits->digit[digits->n - 1] == '0')
-        digits->n--;
-}
-
-/* As few digits as tell x from its neighbours.  Below a power of two these are nearer than above: there
- * the nearest decimal of so many digits may be another number, and the next one x. */
-static void shorten(double x, bool is_float, decimal *found)
-{
-    const int most = is_float ? 9 : 17;
-    for (int n = 1; n < most; n++) {
-        round_to(x, n, found);
-        if (is_same(found, x, is_float))
-            return strip(found);
-        for (int by = -1; by <= 1; by += 2) {
-            decimal other = *found;
-            step(&other, by);
-            if (is_same(&other, x, is_float)) {
-                *found = other;
-                return strip(found);
-            }
-        }
-    }
-    round_to(x, most, found);
-    strip(found);
 }
 
 /* Texts of digits --------------------------------------------------------------------------------- */
@@ -206,13 +117,13 @@ static void put_exponent(text *to, int exponent, char e)
         put(to, written[i]);
 }
 
-static char digit_at(const decimal *digits, int place)
+static char digit_at(const hyb_decimal *digits, int place)
 {
     return place >= 0 && place < digits->n ? digits->digit[place] : '0';
 }
 
 /* Digits before the point, and `behind` ones after it. */
-static void put_fixed(text *to, const decimal *digits, int behind, bool point)
+static void put_fixed(text *to, const hyb_decimal *digits, int behind, bool point)
 {
     for (int i = digits->point < 1 ? digits->point - 1 : 0; i < digits->point || i < 0; i++)
         if (i >= 0 || i == digits->point - 1)
@@ -223,7 +134,7 @@ static void put_fixed(text *to, const decimal *digits, int behind, bool point)
         put(to, digit_at(digits, digits->point + i));
 }
 
-static void put_scientific(text *to, const decimal *digits, int behind, bool point, char e)
+static void put_scientific(text *to, const hyb_decimal *digits, int behind, bool point, char e)
 {
     put(to, digit_at(digits, 0));
     if (point || behind > 0)
@@ -240,13 +151,13 @@ typedef struct {
     bool point, zeros, digit;
 } general;
 
-static void put_general(text *to, const decimal *digits, int precision, general shows, char e)
+static void put_general(text *to, const hyb_decimal *digits, int precision, general shows, char e)
 {
     const int point = digits->digit[0] == '0' ? 1 : digits->point;
-    decimal shown = *digits;
+    hyb_decimal shown = *digits;
     shown.point = point;
     if (!shows.zeros)
-        strip(&shown);
+        hyb_strip(&shown, 1);
     const int n = shows.zeros ? precision : shown.n;
     if (point <= -4 || point > precision - shows.digit) {
         put_scientific(to, &shown, n - 1, shows.point, e);
@@ -262,7 +173,7 @@ static void put_words(text *to, const char *words, bool upper)
         put(to, upper ? (char)(*words - 'a' + 'A') : *words);
 }
 
-static void put_float(text *to, double x, bool is_float, const hyb_number_format *format)
+static void put_float(text *to, double x, const hyb_number_format *format)
 {
     const char type = format->type;
     const bool upper = type == 'E' || type == 'F' || type == 'G';
@@ -274,140 +185,60 @@ static void put_float(text *to, double x, bool is_float, const hyb_number_format
             put(to, '%');
         return;
     }
-    decimal digits;
+    hyb_decimal digits;
     const char e = upper ? 'E' : 'e';
     const bool sharp = format->alternate;
     int precision = format->precision < 0 ? 6 : format->precision;
     switch (type) {
     case 'e':
     case 'E':
-        round_to(x, precision + 1, &digits);
+        hyb_round_to(x, precision + 1, &digits);
         put_scientific(to, &digits, precision, sharp, e);
         break;
     case 'f':
     case 'F':
     case '%':
-        round_behind(x, precision, &digits);
+        hyb_round_behind(x, precision, &digits);
         put_fixed(to, &digits, precision, sharp);
         break;
     case 'g':
     case 'G':
         precision = precision == 0 ? 1 : precision;
-        round_to(x, precision, &digits);
+        hyb_round_to(x, precision, &digits);
         put_general(to, &digits, precision, (general){sharp, sharp, false}, e);
         break;
     default:
         if (format->precision < 0) {
-            shorten(x, is_float, &digits);
+            hyb_shorten(x, false, &digits);
             put_general(to, &digits, 17, (general){sharp, false, true}, e);
             break;
         }
         precision = precision == 0 ? 1 : precision;
-        round_to(x, precision, &digits);
+        hyb_round_to(x, precision, &digits);
         put_general(to, &digits, precision, (general){sharp, sharp, true}, e);
     }
     if (type == '%')
         put(to, '%');
 }
 
-/* An element of an array of NumPy's that has no axes, by its usual options: eight digits behind the
- * point at most, and scientific below 1e-4 and from 1e8 on, of float32 from 1e6 on. */
-static void put_element(text *to, double x, bool is_float)
-{
-    enum { BEHIND = 8 };
-    if (isnan(x) || isinf(x)) {
-        put_words(to, isnan(x) ? "nan" : "inf", false);
-        return;
-    }
-    decimal digits;
-    shorten(x, is_float, &digits);
-    const bool zero = digits.digit[0] == '0';
-    if (zero) {
-        digits.point = 1;
-    } else if (x >= (is_float ? 1e6 : 1e8) || x < (is_float ? (double)0.0001f : 0.0001)) {
-        if (digits.n > BEHIND + 1) {
-            round_to(x, BEHIND + 1, &digits);
-            strip(&digits);
-        }
-        put_scientific(to, &digits, digits.n - 1, true, 'e');
-        return;
-    } else if (digits.n - digits.point > BEHIND) {
-        round_behind(x, BEHIND, &digits);
-        while (digits.n > digits.point && digits.digit[digits.n - 1] == '0')
-            digits.n--;
-    }
-    put_fixed(to, &digits, digits.n > digits.point ? digits.n - digits.point : 0, true);
-}
-
-static void put_whole(text *to, uint64_t value, unsigned base, bool upper)
-{
-    char digits[64];
-    int n = 0;
-    do {
-        digits[n++] = (upper ? "0123456789ABCDEF" : "0123456789abcdef")[value % base];
-        value /= base;
-    } while (value);
-    while (n > 0)
-        put(to, digits[--n]);
-}
-
-/* Elements ---------------------------------------------------------------------------------------- */
-
-typedef struct {
-    double real;
-    uint64_t size; /* of a whole number: its absolute value */
-    bool negative, floating, is_float;
-} number;
-
-static number read_number(int32_t dtype, const void *element)
-{
-    int64_t i = 0;
-    switch (dtype) {
-    case HYB_F32: {
-        float x;
-        memcpy(&x, element, sizeof x);
-        return (number){.real = fabsf(x), .negative = signbit(x) && !isnan(x), .floating = true, .is_float = true};
-    }
-    case HYB_F64: {
-        double x;
-        memcpy(&x, element, sizeof x);
-        return (number){.real = fabs(x), .negative = signbit(x) && !isnan(x), .floating = true};
-    }
-    case HYB_U64: {
-        uint64_t u;
-        memcpy(&u, element, sizeof u);
-        return (number){.size = u};
-    }
-    case HYB_I8: i = *(const int8_t *)element; break;
-    case HYB_I16: { int16_t v; memcpy(&v, element, sizeof v); i = v; break; }
-    case HYB_I32: { int32_t v; memcpy(&v, element, sizeof v); i = v; break; }
-    case HYB_I64: memcpy(&i, element, sizeof i); break;
-    case HYB_U16: { uint16_t v; memcpy(&v, element, sizeof v); i = v; break; }
-    case HYB_U32: { uint32_t v; memcpy(&v, element, sizeof v); i = v; break; }
-    case HYB_BOOL: i = *(const uint8_t *)element != 0; break;
-    default: i = *(const uint8_t *)element; break;
-    }
-    return (number){.size = i < 0 ? 0 - (uint64_t)i : (uint64_t)i, .negative = i < 0};
-}
+/* Elements ----------------------------------------------------------------------------------------- */
 
 /* The digits, ungrouped, without sign and prefix. */
-static void put_digits(text *to, const number *x, const hyb_number_format *format)
+static void put_digits(text *to, const hyb_number *x, const hyb_number_format *format)
 {
     switch (format->type) {
-    case 'b': put_whole(to, x->size, 2, false); return;
-    case 'o': put_whole(to, x->size, 8, false); return;
+    case 'b': to->n += hyb_write_whole(to->out + to->n, x->size, 2, false); return;
+    case 'o': to->n += hyb_write_whole(to->out + to->n, x->size, 8, false); return;
     case 'x':
-    case 'X': put_whole(to, x->size, 16, format->type == 'X'); return;
+    case 'X': to->n += hyb_write_whole(to->out + to->n, x->size, 16, format->type == 'X'); return;
     default: break;
     }
-    if (format->type == 't' && x->floating)
-        put_element(to, x->real, x->is_float);
-    else if (x->floating) /* a number of Python's has 64 bits, whatever it came from */
-        put_float(to, x->real, false, format);
-    else if (!format->type || format->type == 'd' || format->type == 't')
-        put_whole(to, x->size, 10, false);
+    if (x->floating) /* a number of Python's has 64 bits, whatever it came from */
+        put_float(to, x->real, format);
+    else if (!format->type || format->type == 'd')
+        to->n += hyb_write_whole(to->out + to->n, x->size, 10, false);
     else
-        put_float(to, (double)x->size, false, format);
+        put_float(to, (double)x->size, format);
 }
 
 static void put_grouped(text *to, const char *digits, int64_t n, char group, int every)
@@ -432,13 +263,13 @@ static void put_fill(text *to, const char *fill, int64_t times)
 int64_t hyb_write_number(char *out, const hyb_number_format *format, int32_t dtype, const void *element)
 {
     text to = {out, 0};
-    if (dtype == HYB_BOOL && (!format->given || format->type == 't')) {
+    if (dtype == HYB_BOOL && !format->given) {
         const bool holds = *(const uint8_t *)element != 0;
         for (const char *c = holds ? "True" : "False"; *c; c++)
             put(&to, *c);
         return to.n;
     }
-    const number x = read_number(dtype, element);
+    const hyb_number x = hyb_read_number(dtype, element);
     char plain[HYB_NUMBER_ROOM], grouped[HYB_NUMBER_ROOM];
     text digits = {plain, 0}, body = {grouped, 0};
     put_digits(&digits, &x, format);

@@ -1,5 +1,4 @@
-/* number_text.h - numbers as Python writes them: str.format with a format specification, and the
- * elements of NumPy's arrays. */
+/* number_text.h - numbers as Python writes them: str.format with a format specification. */
 #ifndef HYB_NUMBER_TEXT_H
 #define HYB_NUMBER_TEXT_H
 #include <stdbool.h>
@@ -17,7 +16,7 @@ typedef struct {
     char align;   /* < > = ^ */
     char sign;    /* - + or a space */
     char group;   /* 0 , _ */
-    char type;    /* 0 b d o x X e E f F g G %, and t: an element of an array of NumPy's */
+    char type;    /* 0 b d o x X e E f F g G % */
     bool alternate, given; /* given: not empty */
     int32_t width, precision; /* precision: -1 if there is none */
 } hyb_number_format;

@@ -2,9 +2,10 @@
  *
  * A text may come from a file: braces that do not match, numbers that are not there and formats that
  * do not fit are refused.  It is copied first, for a file may change. */
+#include "runtime/base/array_text.h"
 #include "runtime/build/plan_build.h"
 
-enum { MOST_BYTES = 1 << 20, MOST_PARTS = 1 << 12 };
+enum { MOST_BYTES = 1 << 20, MOST_PARTS = 1 << 12, MOST_ROOM = 1 << 26 };
 
 hyb_status hyb_check_message(const hyb_builder *builder, const hyb_step *step)
 {
@@ -22,8 +23,8 @@ hyb_status hyb_check_message(const hyb_builder *builder, const hyb_step *step)
         || layout->shape[0] > MOST_BYTES)
         return hyb_refuse(builder, "its text is not u8[n] of at most %d bytes", MOST_BYTES);
     for (int32_t i = 1; i < step->n_in; i++)
-        if (hyb_elements(&operands[i].layout) != 1)
-            return hyb_refuse(builder, "operand %d is not one number", i);
+        if (!hyb_is_contiguous(&operands[i].layout))
+            return hyb_refuse(builder, "operand %d of a text is not dense", i);
     return HYB_OK;
 }
 
@@ -39,7 +40,7 @@ typedef struct {
 
 static hyb_status refused(const reading *text)
 {
-    return hyb_refuse(text->builder, "its text, before byte %lld: no number, or one that cannot be written so",
+    return hyb_refuse(text->builder, "its text, before byte %lld: no operand, or one that cannot be written so",
                       (long long)(text->at - text->start));
 }
 
@@ -58,7 +59,7 @@ static hyb_status read_number(reading *text, hyb_message_part *part)
     const char *none = "";
     hyb_read_format(&none, none, &part->format);
     if (text->end - text->at > 2 && text->at[0] == '!' && text->at[1] == 't') {
-        part->format.type = 't';
+        part->is_array = true;
         text->at += 2;
     } else if (text->at < text->end && *text->at == ':') {
         text->at++;
@@ -69,9 +70,13 @@ static hyb_status read_number(reading *text, hyb_message_part *part)
         return refused(text);
     text->at++;
     part->operand = 1 + number;
-    part->dtype = text->builder->spec->operands[text->step->first_operand + part->operand].layout.dtype;
-    text->room += HYB_NUMBER_ROOM;
-    return hyb_format_fits(&part->format, part->dtype) ? HYB_OK : refused(text);
+    part->layout = text->builder->spec->operands[text->step->first_operand + part->operand].layout;
+    const int64_t room = part->is_array ? hyb_array_room(&part->layout) : HYB_NUMBER_ROOM;
+    if (room < 0 || !hyb_format_fits(&part->format, part->layout.dtype)
+        || (!part->is_array && hyb_elements(&part->layout) != 1))
+        return refused(text);
+    text->room += room;
+    return text->room <= MOST_ROOM ? HYB_OK : refused(text);
 }
 
 static hyb_status read_part(reading *text, hyb_message_part *part)

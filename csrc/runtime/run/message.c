@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "runtime/base/array_text.h"
 #include "runtime/run/plan_run.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -38,8 +39,10 @@ static int64_t write_message(const hyb_message *message, void *const *data, char
         const hyb_message_part *part = &message->parts[i];
         memcpy(text + n, part->literal, (size_t)part->n_literal);
         n += part->n_literal;
-        if (part->operand >= 0)
-            n += hyb_write_number(text + n, &part->format, part->dtype, data[part->operand]);
+        if (part->operand >= 0 && part->is_array)
+            n += hyb_write_array(text + n, &part->layout, data[part->operand]);
+        else if (part->operand >= 0)
+            n += hyb_write_number(text + n, &part->format, part->layout.dtype, data[part->operand]);
     }
     text[n] = 0;
     return n;

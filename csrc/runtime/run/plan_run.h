@@ -75,10 +75,11 @@ typedef struct {
 
 /* What a step prints, or says when it ends the run. */
 typedef struct {
-    const char *literal; /* before the number */
+    const char *literal; /* before the number, or array */
     int32_t n_literal;
-    int32_t operand;     /* of the step; -1: no number follows */
-    int32_t dtype;
+    int32_t operand;     /* of the step; -1: nothing follows */
+    hyb_layout layout;   /* of that operand, which is dense */
+    bool is_array;
     hyb_number_format format;
 } hyb_message_part;
 

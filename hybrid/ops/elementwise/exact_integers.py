@@ -1,4 +1,4 @@
-"""Python's arithmetic of ints that are only known when a plan runs: exact in 64 bits, or an error.
+"""Python's arithmetic of ints that are only known when a plan runs: exact, or an error.
 
 Not elementwise to passes, which move such ops freely: these may raise.
 """
@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from hybrid.core.types import TensorType, int64
+from hybrid.core.types import TensorType, float64, int64
 from hybrid.errors import NumberRangeError
 from hybrid.ir import Op, op
 from hybrid.ops.support.batching import with_rows
@@ -42,16 +43,29 @@ def multiply_exact(a: TensorType, b: TensorType) -> TensorType:
     return _exact_type("multiply_exact", a, b)
 
 
-def _complete(exact: Op, function: Callable[[int, int], int]) -> None:
+@op(kernel="quotient", differentiable=False)
+def quotient(a: TensorType, b: TensorType) -> TensorType:
+    """``a / b`` of int64 tensors of one shape as Python divides ints: float64, rounded once.
+
+    What is divided by 0 is inf, -inf or NaN.
+    """
+    return _exact_type("quotient", a, b).with_dtype(float64)
+
+
+def _divide(a: int, b: int) -> float:
+    return a / b if b else float(np.float64(a) / np.float64(b))
+
+
+def _complete(exact: Op, function: Callable[[int, int], Any], dtype: Any = np.int64) -> None:
     """Give ``exact`` what all of them have; its reference is Python's ``function`` of each pair."""
 
     @exact.reference
     def reference(a, b):
         found = [function(int(x), int(y)) for x, y in zip(np.ravel(a), np.ravel(b), strict=True)]
         for value in found:
-            if not -(2**63) <= value < 2**63:
+            if dtype is np.int64 and not -(2**63) <= value < 2**63:
                 raise NumberRangeError(value)
-        return np.asarray(found, np.int64).reshape(np.shape(a))
+        return np.asarray(found, dtype).reshape(np.shape(a))
 
     @exact.batch
     def batch(rows, batched, *operands):
@@ -68,3 +82,4 @@ def _complete(exact: Op, function: Callable[[int, int], int]) -> None:
 _complete(add_exact, operator.add)
 _complete(subtract_exact, operator.sub)
 _complete(multiply_exact, operator.mul)
+_complete(quotient, _divide, np.float64)

@@ -5,9 +5,9 @@
     say %loss {stream="stdout", text="loss {0:.3f}\\n"}
     stop %n {at="count.py:12", text="ValueError: {0} is too many"}
 
-A text is that of ``str.format``, of operands of one element: ``{0:.3f}`` is what Python writes for
-the number in it, ``{0!t}`` what NumPy writes for an array of it.  C writes the same, so these nodes
-are in programs where Python's own, ``py_call``, cannot be.
+A text is that of ``str.format``: ``{0:.3f}`` is what Python writes for the number in an operand of
+one element, ``{0!t}`` what NumPy writes for it as an array.  C writes the same, so these nodes are
+in programs where Python's own, ``py_call``, cannot be.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from hybrid.ir import op
 
 STREAMS = ("stdout", "stderr")
 _MOST_WIDTH, _MOST_PRECISION = 256, 100  # as in csrc/runtime/base/number_text.h
+_ALL, _EDGE, _MOST_SHOWN = 1000, 3, 1 << 14  # and array_text.c
 _FORMAT = re.compile(
     r"(?:(?P<fill>[^{}])?(?P<align>[<>=^]))?[-+ ]?#?(?P<zero>0)?(?P<width>\d{1,3})?"
     r"(?P<group>[,_])?(?:\.(?P<precision>\d{1,3}))?(?P<type>[bdoxXeEfFgG%])?"
@@ -45,12 +46,20 @@ def is_format(spec: str) -> bool:
     )
 
 
+def is_array(type_: TensorType) -> bool:
+    """Whether C writes arrays of ``type_`` as NumPy does: not where that shows many thousands."""
+    shown = 1
+    for n in type_.shape:
+        shown *= 2 * _EDGE + 1 if type_.size > _ALL and n > 2 * _EDGE else n
+    return _is_number(type_) and shown <= _MOST_SHOWN
+
+
+def _is_number(type_: TensorType) -> bool:
+    return not type_.dtype.is_floating or type_.dtype in (float32, float64)
+
+
 def _check(name: str, text: str, operands: Sequence[TensorType]) -> None:
-    """Raise GraphError unless the numbers of ``text`` are operands of one element."""
-    for i, type_ in enumerate(operands):
-        supported = not type_.dtype.is_floating or type_.dtype in (float32, float64)
-        if type_.size != 1 or not supported:
-            raise GraphError(f"operand {i} of {name} is {type_}", fix="give one number")
+    """Raise GraphError unless C can write ``text``."""
     try:
         parts = list(string.Formatter().parse(text))
     except ValueError as error:
@@ -62,11 +71,15 @@ def _check(name: str, text: str, operands: Sequence[TensorType]) -> None:
             raise GraphError(f"there is no operand {{{place}}} of {name}")
         if (conversion or "t") != "t" or not is_format(spec or "") or (conversion and spec):
             raise GraphError(f"{name} cannot write a number as {spec or conversion!r}")
+        type_ = operands[int(place)]
+        fits = is_array(type_) if conversion else _is_number(type_) and type_.size == 1
+        if not fits:
+            raise GraphError(f"{name} cannot write operand {place}, {type_}")
 
 
 @op(pure=False, raises=True, differentiable=False)
 def say(*operands: TensorType, text: str, stream: str = "stdout") -> tuple[TensorType, ...]:
-    """Print ``text`` with the operands' numbers in it, in program order."""
+    """Print ``text`` with the operands in it, in program order."""
     _check("say", text, operands)
     if stream not in STREAMS:
         raise GraphError(f"say to {stream!r}", fix='write to "stdout" or "stderr"')
@@ -92,12 +105,14 @@ def stop_reference(*arrays: Any, text: str, at: str) -> NoReturn:
 
 
 def written(text: str, arrays: Sequence[Any]) -> str:
-    """``text`` with the numbers in it, as Python and NumPy write them."""
+    """``text`` with the numbers and arrays in it, as Python and NumPy write them."""
     made = ""
     for literal, place, spec, conversion in string.Formatter().parse(text):
         made += literal
         if place is not None:
             array = np.asarray(arrays[int(place)])
-            whole = conversion == "t"
-            made += np.array2string(array) if whole else format(array.item(), spec or "")
+            if conversion == "t":
+                made += np.array2string(array, separator=", ", prefix="tensor(")
+            else:
+                made += format(array.item(), spec or "")
     return made

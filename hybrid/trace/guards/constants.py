@@ -217,6 +217,8 @@ def lasting_call(node: Node) -> Node | None:
         function = node.attributes["function"]
         function = function.function if type(function) is Leaving else function
         return None if isinstance(function, OwnCall) and function.repeats else node
+    if not node.op.pure:  # of a loaded program: it prints, or ends the run
+        return node
     found = [lasting_call(inner) for region in node.regions for inner in region.nodes]
     return next((inner for inner in found if inner is not None), None)
 

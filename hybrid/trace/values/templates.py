@@ -5,7 +5,7 @@
     print(f"loss {loss:.3f}", step)   ->   "loss {0:.3f} {1}\\n"
 
 A plan in this process calls Python, which makes the texts of its own objects.  A program in a file
-has the template instead, where there is one: the texts of numbers, and of tensors without axes.
+has the template instead, where there is one: the texts of numbers and tensors.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import HybridError
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
-from hybrid.ops.flow.messages import is_format
+from hybrid.ops.flow.messages import is_array, is_format
 from hybrid.trace.values.traced_text import Entry, Text, marks, pieces
 
 _OWN_TEXT = "whose class writes its own text"
@@ -117,7 +117,7 @@ class _TemplateWriter:
             return self._number(value, spec)
         if type(value).__repr__ is not Tensor.__repr__:
             raise NoTemplateError(f"a {type(value).__name__}, {_OWN_TEXT}")
-        if value.type.rank or value.dtype in (float16, bfloat16):
+        if not is_array(value.type):
             raise NoTemplateError(f"the elements of {value.type}")
         recorded = self.places.recorded(value)
         if recorded is None:

@@ -10,7 +10,12 @@ import pytest
 
 import hybrid as hy
 from hybrid.errors import DTypeError, NumberRangeError, ShapeError
-from hybrid.ops.elementwise.exact_integers import add_exact, multiply_exact, subtract_exact
+from hybrid.ops.elementwise.exact_integers import (
+    add_exact,
+    multiply_exact,
+    quotient,
+    subtract_exact,
+)
 
 MIN, MAX = -(2**63), 2**63 - 1
 OPS = {add_exact: operator.add, subtract_exact: operator.sub, multiply_exact: operator.mul}
@@ -31,6 +36,38 @@ def test_results_and_errors_at_the_edges(op: Any) -> None:
             assert caught.value.what == f"an int grew to {exact.bit_length()} bits"
             with pytest.raises(NumberRangeError, match=caught.value.what):
                 op.reference_rule(np.asarray(a), np.asarray(b))
+
+
+def test_quotients_are_rounded_once() -> None:
+    draw = np.random.default_rng(3)
+    bits = draw.integers(0, 63, (2, 3000))
+    a, b = draw.integers(MIN, MAX, (2, 3000), endpoint=True) >> bits
+    a, b = np.append(a, EDGES), np.append(b, EDGES[::-1])
+    found = quotient(a, b).numpy()
+    for x, y, z in zip(a.tolist(), b.tolist(), found.tolist(), strict=True):
+        assert np.isnan(z) or np.isinf(z) if y == 0 else z.hex() == (x / y).hex()
+    for x in EDGES:
+        for y in EDGES:
+            assert y == 0 or quotient(hy.asarray(x), hy.asarray(y)).item().hex() == (x / y).hex()
+
+
+COMPARISONS = (operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne)
+
+
+def test_ints_compare_with_floats_as_they_are() -> None:
+    @hy.hybridize
+    def compared(n, x):
+        n, x = n.item(), x.item()
+        return [f(n, x) for f in COMPARISONS] + [f(x, n) for f in COMPARISONS]
+
+    text = str(compared.graph(hy.asarray(1), hy.asarray(1.0, dtype=hy.float64)))
+    assert "py_call" not in text
+    floats = [float(n) for n in EDGES] + [0.5, -0.5, -0.0, 2.0**63, -(2.0**63), 1e300, -1e300]
+    floats += [np.inf, -np.inf, np.nan, 2.0**53 + 2, -(2.0**62) - 1024, np.nextafter(2.0**63, 0)]
+    for n in (*EDGES, 2**53 + 1, 2**53 + 2, -(2**53) - 1, 2**62 + 1):
+        for x in floats:
+            expected = [f(n, x) for f in COMPARISONS] + [f(x, n) for f in COMPARISONS]
+            assert compared(hy.asarray(n), hy.asarray(x, dtype=hy.float64)) == expected, (n, x)
 
 
 def test_one_element_of_many() -> None:

@@ -54,9 +54,53 @@ def test_floats_are_written_as_python_writes_them(capsys: Any, dtype: Any) -> No
         assert said(capsys, hy.asarray(x), text) == text.format(float(x)), repr(x)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+SHAPES = (
+    *((), (1,), (3,), (20,), (2, 3), (3, 1, 4), (0,), (2, 0), (5, 20), (999,), (1001,), (40, 50)),
+    *((8, 8, 20), (2, 600), (2, 2, 2, 2), (7, 1001), (1100, 1), (3, 3, 3, 3, 13), (13,) * 3),
+)
+
+
+def drawn_array(draw: Any, dtype: Any, shape: tuple[int, ...]) -> np.ndarray:
+    """Of few or many digits, alike or of very different sizes, with and without infinities."""
+    if dtype is np.bool_:
+        return np.asarray(draw.random(shape) < 0.5)
+    if issubclass(dtype, np.integer):
+        limits = np.iinfo(dtype)
+        if draw.random() < 0.5:
+            return np.asarray(draw.integers(limits.min, limits.max, shape, dtype, endpoint=True))
+        return np.asarray(draw.integers(max(limits.min, -20), 100, shape), dtype)
+    x = draw.normal(size=shape)
+    widest = 300 if dtype is np.float64 else 38
+    kinds = {
+        0: lambda: x,
+        1: lambda: x * 10.0 ** draw.integers(-10, 10, shape),
+        2: lambda: np.round(x, 2),
+        3: lambda: np.round(x * 1000),
+        4: lambda: np.where(x < -1, np.nan, np.where(x > 1, np.inf * np.sign(x + 1), x)),
+        5: lambda: x * 10.0 ** draw.integers(-widest, widest),
+        6: lambda: np.where(x < 0, -0.0, np.where(x > 1, 0.0, x * 10.0 ** draw.integers(-5, 9))),
+        7: lambda: np.where(x < 0, -np.inf, np.nan),
+    }
+    with np.errstate(all="ignore"):
+        return np.asarray(kinds[int(draw.integers(0, 8))](), dtype)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.bool_, np.int8, np.int64, np.uint64])
 def test_tensors_are_written_as_numpy_writes_them(capsys: Any, dtype: Any) -> None:
     old = np.array2string(np.asarray(2**20, np.float32)) == "1048576."  # before NumPy 2.3
+    draw = np.random.default_rng(7)
+    for _ in range(12 if issubclass(dtype, np.floating) else 2):
+        for shape in SHAPES:
+            x = drawn_array(draw, dtype, shape)
+            finite = np.abs(x[np.isfinite(x)]) if dtype is np.float32 else np.zeros(0)
+            if not (old and finite.size and 1e6 <= finite.max() < 1e8):
+                expected = np.array2string(x, separator=", ", prefix="tensor(")
+                assert said(capsys, hy.asarray(x), "{0!t}") == expected
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_tensors_without_axes(capsys: Any, dtype: Any) -> None:
+    old = np.array2string(np.asarray(2**20, np.float32)) == "1048576."
     for x in floats(dtype):
         if not (old and dtype is np.float32 and 1e6 <= abs(x) < 1e8):
             assert said(capsys, hy.asarray(x), "{0!t}") == np.array2string(np.asarray(x)), repr(x)
@@ -161,10 +205,12 @@ def test_texts_that_cannot_be_written(text: str, message: str) -> None:
 
 
 def test_operands_and_streams_that_do_not_fit() -> None:
-    with pytest.raises(GraphError, match=r"operand 0 of say is f32\[2\]"):
+    with pytest.raises(GraphError, match=r"say cannot write operand 0, f32\[2\]"):
         SAY(hy.ones(2), text="{0}")
-    with pytest.raises(GraphError, match=r"operand 0 of stop is bf16\[\]"):
-        STOP(hy.ones((), dtype=hy.bfloat16), text="{0}")
+    with pytest.raises(GraphError, match=r"stop cannot write operand 0, bf16\[\]"):
+        STOP(hy.ones((), dtype=hy.bfloat16), text="{0!t}")
+    with pytest.raises(GraphError, match=r"say cannot write operand 0, i8\["):
+        SAY(hy.zeros((2,) * 15, dtype=hy.int8), text="{0!t}")
     with pytest.raises(GraphError, match="say to 'file'"):
         SAY(text="a", stream="file")
 

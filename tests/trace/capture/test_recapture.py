@@ -35,7 +35,7 @@ def reasons(hybridized: Any) -> list[str]:
 def needs_a_number(x: hy.Tensor) -> hy.Tensor:
     k = 0
     for i in range(300):
-        k = (k + i) % 3
+        k = int((k + i) ** 1.0) % 3  # a power of floats is Python's
     return getattr(hy, STEPS[k])(x)
 
 
