@@ -25,6 +25,7 @@ const char *hyb_isas_supported(void);
 hyb_status hyb_kernels_init(const hyb_isa *widest);
 const hyb_kernel *hyb_kernel_at(int32_t kernel); /* NULL: no such kernel */
 const hyb_isa *hyb_isa_of_kernel(int32_t kernel);
+const char *hyb_family_of_kernel(int32_t kernel);
 int32_t hyb_kernel_named(const char *name, int32_t dtype); /* -1, and an error: there is none */
 int32_t hyb_kernels(void);                                 /* how many there are */
 
@@ -32,6 +33,7 @@ int32_t hyb_kernels(void);                                 /* how many there are
 bool hyb_allocation_fails(void); /* whether fault injection wants this allocation to fail */
 void hyb_memory_lock(void);      /* every lock of the allocator, around fork */
 void hyb_memory_unlock(void);
+int64_t hyb_machine_bytes(void); /* memory and swap */
 
 /* scratch.c: a second scratch per thread, for the tiles of maps: a kernel may be using its own. */
 void *hyb_tile_scratch(size_t nbytes);

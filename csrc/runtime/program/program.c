@@ -32,19 +32,12 @@ static hyb_status make_cells(hyb_program *program, const hyb_program *from)
 /* Room for what is written anywhere but in place. */
 static hyb_status make_spares(hyb_program *program)
 {
-    hyb_code *code = program->code;
-    for (int32_t i = 0; i < code->n_functions; i++) {
-        const hyb_function *function = &code->functions[i];
-        const hyb_binding_row *bindings = hyb_bindings(code, function->row->first_binding);
-        for (int32_t e = 0; e < function->plan_row->n_outputs; e++) {
-            if (bindings[e].kind != HYB_BIND_WRITE || function->aliases[e] != e)
-                continue;
-            hyb_cell *cell = &program->cells[bindings[e].index];
-            if (cell->spare || cell->nbytes == 0)
-                continue;
-            TRY(make_block(cell, 1));
-            cell->spare = cell->block[1];
-        }
+    for (int32_t i = 0; i < program->code->n_cells; i++) {
+        hyb_cell *cell = &program->cells[i];
+        if (!program->code->swapped[i] || cell->nbytes == 0)
+            continue;
+        TRY(make_block(cell, 1));
+        cell->spare = cell->block[1];
     }
     return HYB_OK;
 }
@@ -174,6 +167,16 @@ hyb_program *hyb_program_fork(hyb_program *program)
     hyb_program *fork = program_of(program->code, program);
     pthread_rwlock_unlock(&program->lock);
     return fork;
+}
+
+void hyb_program_set_budget(hyb_program *program, int64_t iterations)
+{
+    for (int32_t f = 0; f < program->code->n_functions; f++) {
+        const hyb_function *function = &program->code->functions[f];
+        hyb_plan_set_budget(function->plan, iterations);
+        if (function->early)
+            hyb_plan_set_budget(function->early, iterations);
+    }
 }
 
 void hyb_program_free(hyb_program *program)

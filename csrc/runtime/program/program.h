@@ -183,6 +183,7 @@ typedef struct {
     hyb_value_type *types;
     hyb_function *functions;
     bool *written; /* of each cell: whether a function writes it */
+    bool *swapped; /* and whether one does so elsewhere, so that it needs a spare */
     int32_t n_functions, n_cells, n_types;
     char *memory; /* in which these stand */
 } hyb_code;

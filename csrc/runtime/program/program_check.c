@@ -1,4 +1,5 @@
 /* program_check.c - reads the tables of a file, which may say anything, and makes its plans. */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "runtime/program/program.h"
@@ -345,6 +346,62 @@ static hyb_status count_rows(hyb_code *code)
     return HYB_OK;
 }
 
+/* Which cells need a spare, once it is known what is written in place. */
+static void note_swaps(hyb_code *code, const hyb_function *function)
+{
+    const hyb_binding_row *bindings = hyb_bindings(code, function->row->first_binding);
+    for (int32_t e = 0; e < function->plan_row->n_outputs; e++)
+        if (bindings[e].kind == HYB_BIND_WRITE && function->aliases[e] == e)
+            code->swapped[bindings[e].index] = true;
+}
+
+/* What HYBRID_PROGRAM_MAX_BYTES allows, and how it is called in a message. */
+static hyb_status find_limit(int64_t *limit, const char **name)
+{
+    const char *text = getenv("HYBRID_PROGRAM_MAX_BYTES");
+    *limit = hyb_machine_bytes();
+    *name = "of the memory of this machine";
+    if (!text || !text[0])
+        return HYB_OK;
+    char *end;
+    errno = 0;
+    *limit = strtoll(text, &end, 10);
+    *name = "that HYBRID_PROGRAM_MAX_BYTES allows";
+    if (errno || *end || *limit <= 0)
+        return hyb_fail(HYB_BAD_ARGUMENT, "HYBRID_PROGRAM_MAX_BYTES=%.40s: not a number of bytes", text);
+    return HYB_OK;
+}
+
+/* The memory that a program takes beside its file stays within its limit.  The values of one plan have at
+ * most 2^46 bytes each and are 2^16 at most: sums are taken where they cannot wrap. */
+static hyb_status check_memory(const hyb_code *code)
+{
+    int64_t limit, all = 0;
+    const char *what;
+    TRY(find_limit(&limit, &what));
+    for (int32_t i = 0; i < code->n_cells; i++) {
+        const int64_t copies = code->swapped[i] + !code->file.mapped;
+        if (__builtin_add_overflow(all, copies * hyb_cell_rows(code)[i].nbytes, &all) || all > limit)
+            return hyb_fail(HYB_NO_MEMORY, "its cells take %lld bytes beside the file, more than the %lld %s",
+                            (long long)all, (long long)limit, what);
+    }
+    for (int32_t f = 0; f < code->n_functions; f++) {
+        const hyb_function *function = &code->functions[f];
+        int64_t own = hyb_plan_arena_nbytes(function->plan);
+        bool wraps = __builtin_add_overflow(own, function->scratch_nbytes, &own);
+        if (function->early)
+            wraps |= __builtin_add_overflow(own, hyb_plan_arena_nbytes(function->early), &own);
+        for (int32_t e = 0; function->early && e < function->early_row->n_outputs; e++)
+            wraps |= __builtin_add_overflow(own, function->nbytes[function->plan_row->n_externals + e], &own);
+        char name[NAME];
+        if (wraps || __builtin_add_overflow(all, own, &all) || all > limit)
+            return hyb_fail(HYB_NO_MEMORY, "function %s takes %lld bytes while it runs, %lld with what is before it: "
+                            "more than the %lld %s", hyb_shown(&code->file, function->row->name, name, sizeof name),
+                            (long long)own, (long long)all, (long long)limit, what);
+    }
+    return HYB_OK;
+}
+
 static size_t rounded(size_t n) { return (n + 63) / 64 * 64; }
 
 hyb_status hyb_code_read(hyb_code *code, hyb_file *file)
@@ -356,22 +413,24 @@ hyb_status hyb_code_read(hyb_code *code, hyb_file *file)
         rounded((size_t)code->n_types * sizeof(hyb_value_type)),
         rounded((size_t)code->n_functions * sizeof(hyb_function)),
         rounded((size_t)code->n_cells), rounded((size_t)code->n_cells * sizeof(int32_t)),
-        rounded((size_t)code->n_cells * sizeof(int32_t)),
+        rounded((size_t)code->n_cells * sizeof(int32_t)), rounded((size_t)code->n_cells),
     };
-    char *parts[6];
+    enum { PARTS = sizeof sizes / sizeof sizes[0] };
+    char *parts[PARTS];
     size_t room = 64;
-    for (int i = 0; i < 6; i++)
+    for (int i = 0; i < PARTS; i++)
         room += sizes[i];
     char *at = code->memory = hyb_alloc(room);
     if (!at)
         return hyb_fail(HYB_NO_MEMORY, "no memory for %zu bytes of a program", room);
     memset(at, 0, room);
-    for (int i = 0; i < 6; at += sizes[i], i++)
+    for (int i = 0; i < PARTS; at += sizes[i], i++)
         parts[i] = at;
     code->kernels = (int32_t *)parts[0];
     code->types = (hyb_value_type *)parts[1];
     code->functions = (hyb_function *)parts[2];
     code->written = (bool *)parts[3];
+    code->swapped = (bool *)parts[6];
     TRY(find_kernels(code));
     TRY(read_types(code));
     TRY(check_cells(code));
@@ -379,8 +438,9 @@ hyb_status hyb_code_read(hyb_code *code, hyb_file *file)
         code->functions[i].row = (const hyb_function_row *)code->file.section[HYB_SECTION_FUNCTIONS].bytes + i;
         reading f = {code, &code->functions[i], i, (int32_t *)parts[4], (int32_t *)parts[5]};
         TRY(read_function(&f));
+        note_swaps(code, &code->functions[i]);
     }
-    return HYB_OK;
+    return check_memory(code);
 }
 
 void hyb_code_release(hyb_code *code)
