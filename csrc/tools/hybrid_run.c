@@ -291,6 +291,22 @@ static int64_t count_of(const char *option, const char *text)
     return n;
 }
 
+/* As 1.5: strtod would be a twentieth of a program that stands alone. */
+static double seconds_of(const char *text)
+{
+    double seconds = 0, unit = 0;
+    const char *at = text;
+    for (; (*at >= '0' && *at <= '9') || (*at == '.' && unit == 0); at++) {
+        seconds = *at == '.' ? seconds : 10 * seconds + (*at - '0');
+        unit = *at == '.' ? 1 : 10 * unit;
+    }
+    if (unit > 0)
+        seconds /= unit;
+    if (*at || !(seconds > 0) || isinf(seconds))
+        give_up(2, "--seconds %s: not a number of seconds", text);
+    return seconds;
+}
+
 static request read_arguments(int argc, char **argv)
 {
     enum { SAVE = 256, REPEAT, LIST, SECONDS, ITERATIONS, BYTES, THREADS };
@@ -305,7 +321,6 @@ static request read_arguments(int argc, char **argv)
     asked.inputs = checked(calloc(2 * (size_t)argc, sizeof *asked.inputs));
     asked.outputs = asked.inputs + argc;
     int option;
-    char *end;
     while ((option = getopt_long(argc, argv, "i:o:h", options, NULL)) != -1)
         switch (option) {
         case 'i': asked.inputs[asked.n_inputs++] = optarg; break;
@@ -314,9 +329,7 @@ static request read_arguments(int argc, char **argv)
         case REPEAT: asked.repeat = count_of("--repeat", optarg); break;
         case LIST: asked.list = true; break;
         case SECONDS:
-            asked.seconds = strtod(optarg, &end);
-            if (*end || end == optarg || !(asked.seconds > 0) || isinf(asked.seconds))
-                give_up(2, "--seconds %s: not a number of seconds", optarg);
+            asked.seconds = seconds_of(optarg);
             break;
         case ITERATIONS: asked.iterations = count_of("--iterations", optarg); break;
         case BYTES:

@@ -47,6 +47,10 @@ bool hyb_is_alone(void);        /* whether parallel_for, called now, would use t
 /* From now on this thread computes beside the pool, whose workers give up a seat for it; or no more. */
 void hyb_compute_apart(bool apart);
 
+/* cores.c: a whole number, after spaces; false: there is none.  scanf would be a tenth of a program that
+ * stands alone. */
+bool hyb_take_number(const char **at, int64_t *number);
+
 /* choices.c */
 typedef struct {
     const char *name;
