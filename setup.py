@@ -20,12 +20,14 @@ class BuildExtension(build_ext):
 
     def run(self) -> None:
         target = Path("hybrid" if self.inplace else Path(self.build_lib, "hybrid"))
-        for former in target.glob("_native*.so"):  # of whichever name
-            former.unlink()
         made = library["build_package"](target)
         for extension in self.extensions:
             extension.library_dirs.append(str(made.parent))
         super().run()
+        names = {Path(self.get_ext_filename(extension.name)).name for extension in self.extensions}
+        for former in target.glob("_native*.so"):  # of another name, which would be imported
+            if self.inplace and former.name not in names:
+                former.unlink()
 
 
 class BuildPackage(build_py):
