@@ -64,7 +64,7 @@ shell(hybrid_run, "trained.hyb", "predict", "--input", "x.npy", "--output", "sco
 assert np.load(folder / "scores.npy").tobytes() == scores.tobytes()
 
 # %% A file may come from anybody. It holds no code, every number in it is checked before it is
-# used, and what it may take is bounded: by memory, or else by --seconds or --iterations of its loops.
+# used, and what it may take can be bounded: memory, seconds, or how often its loops go round.
 refused = subprocess.run(
     [hybrid_run, "trained.hyb", "predict", "--input", "x.npy", "--max-bytes", "1000"],
     cwd=folder, capture_output=True, text=True,

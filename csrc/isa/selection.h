@@ -7,6 +7,7 @@
 
 #define HYB_HAS_KERNEL(name, dtype) 1, 1
 #define HYB_HAS_ISA(isa) 1, 1
+#define HYB_HAS_MESSAGES 1 /* steps that print or raise */
 
 /* The families that have a table. */
 #define HYB_FAMILIES(X, isa)                                                                  \

@@ -91,12 +91,13 @@ def write_standalone(path: str | os.PathLike[str], folder: str | os.PathLike[str
     if any(target.iterdir()):
         raise ProgramError(f"{target} is not empty", fix="give a folder that is not there")
     used = [(file.text(row["name"]), int(row["dtype"])) for row in file.rows["kernels"]]
+    messages = not file.step_kinds().isdisjoint([kind for kind, _ in native.MESSAGE_STEPS.values()])
     families = sorted({_family(name, dtype) for name, dtype in used})
     made = {
         "program.hyb": bytes(file.content),
         "program.c": _PROGRAM.encode(),
         "Makefile": _MAKEFILE.encode(),
-        _SELECTION: _selection(used, families).encode(),
+        _SELECTION: _selection(used, families, messages).encode(),
         _FAMILIES: _includes(families).encode(),
     }
     for name, content in {**_sources(families), **made}.items():
@@ -122,7 +123,7 @@ def _includes(families: list[str]) -> str:
     )
 
 
-def _selection(used: list[tuple[str, int]], families: list[str]) -> str:
+def _selection(used: list[tuple[str, int]], families: list[str], messages: bool) -> str:
     kernels = [
         f"#define HYB_USES_{name}_HYB_{DTYPES[dtype].short.upper()} 1, 1" for name, dtype in used
     ]
@@ -133,6 +134,7 @@ def _selection(used: list[tuple[str, int]], families: list[str]) -> str:
             "#define HYB_SELECTION_H",
             "#define HYB_HAS_KERNEL(name, dtype) HYB_USES_##name##_##dtype",
             "#define HYB_HAS_ISA(isa) HYB_BUILDS_##isa",
+            f"#define HYB_HAS_MESSAGES {int(messages)}",
             "#define HYB_FAMILIES(X, isa) " + " ".join(f"X({family}, isa)" for family in families),
             *sorted(set(kernels)),
             "#endif",

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
+from hybrid.errors import ProgramError
 from tests.programs import digits
 from tests.programs.runner import CProgram
 
@@ -120,6 +121,24 @@ def test_bfloat16_and_numbers(tmp_path: Path) -> None:
     assert np.load(tmp_path / "y.npy").view(np.uint16).tolist() == bits.tolist()
 
 
+def test_it_prints_and_raises_as_python_does(tmp_path: Path) -> None:
+    def tell(x):
+        print("the sum is", hy.sum(x))
+        if hy.sum(x) < 0:
+            raise ValueError("it is negative")
+        return hy.sum(x)
+
+    hy.export({"tell": (tell, hy.ones(2))}, tmp_path / "m.hyb")
+    np.save(tmp_path / "x.npy", np.ones(2, np.float32))
+    np.save(tmp_path / "y.npy", -np.ones(2, np.float32))
+    assert run(tmp_path, "m.hyb", "-i", "x.npy") == (
+        "the sum is tensor(2., dtype=float32)\nresult0: f32[] 2\n"
+    )
+    done = call(tmp_path, "m.hyb", "-i", "y.npy")
+    assert done.returncode == 1 and done.stdout == "the sum is tensor(-2., dtype=float32)\n"
+    assert done.stderr.startswith("hybrid-run: tell: ValueError: it is negative (")
+
+
 def test_the_script_finds_the_package(folder: Path) -> None:
     """The one on the path is a script: the package is elsewhere under each Python."""
     script = Path(sys.executable).parent / "hybrid-run"
@@ -205,7 +224,7 @@ def test_commands_that_do_not_fit(folder: Path) -> None:
         assert done.returncode == 2 and "usage: hybrid-run FILE [FUNCTION] [options]" in done.stderr
 
 
-def test_a_limit_of_memory(folder: Path) -> None:
+def test_a_limit_of_memory(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     given = ("digits.hyb", "predict", "-i", "xb.npy")
     assert refused(folder, *given, "--max-bytes", 100).startswith("digits.hyb: its cells take ")
     text = refused(folder, *given, HYBRID_PROGRAM_MAX_BYTES="30000")
@@ -215,6 +234,9 @@ def test_a_limit_of_memory(folder: Path) -> None:
         "digits.hyb: HYBRID_PROGRAM_MAX_BYTES=much: not a number of bytes"
     )
     assert run(folder, *given, "--max-bytes", 10**6)
+    monkeypatch.setenv("HYBRID_PROGRAM_MAX_BYTES", "100")
+    with pytest.raises(ProgramError, match="its cells take 8192 bytes beside the file, more than"):
+        hy.load_exported(folder / "digits.hyb")
 
 
 def header(text: str, version: int = 1) -> bytes:

@@ -94,6 +94,16 @@ def test_just_what_is_used_is_there(folder: Path, tmp_path: Path) -> None:
     assert not kernels & {"convolution", "linalg", "attention", "sort.inc.c", "pooling.inc.c"}
     selection = found["isa/selection.h"].read_text(encoding="utf-8")
     assert "#define HYB_USES_adam_HYB_F32 1, 1" in selection and "sgd" not in selection
+    assert "#define HYB_HAS_MESSAGES 0\n" in selection
+
+    def tells(x):
+        print("the sum is", hy.sum(x))
+        return x
+
+    hy.export(tells, tmp_path / "tells.hyb", hy.ones(2))
+    write_standalone(tmp_path / "tells.hyb", tmp_path / "tells")
+    selection = (tmp_path / "tells/isa/selection.h").read_text(encoding="utf-8")
+    assert "#define HYB_HAS_MESSAGES 1\n" in selection
 
 
 def test_it_is_written_from_a_function_at_once(folder: Path, tmp_path: Path) -> None:
@@ -120,10 +130,16 @@ def test_folders_and_files_that_do_not_fit(folder: Path, tmp_path: Path) -> None
 
 @pytest.mark.exhaustive
 @pytest.mark.skipif(not (shutil.which("make") and shutil.which("cc")), reason="needs make and cc")
-@pytest.mark.parametrize("family", ["convolution", "attention", "recurrence", "linalg", "sort"])
+@pytest.mark.parametrize(
+    "family", ["convolution", "attention", "recurrence", "linalg", "sort", "printing"]
+)
 def test_every_kind_of_model(tmp_path: Path, family: str) -> None:
     """The compiler sees other functions beside a kernel than in the library: the bits stay."""
     draw, lstm = np.random.default_rng(0), hy.nn.LSTM(8, 16)
+
+    def told(x):
+        print("the sum is", hy.sum(x))
+        return x
 
     def array(*shape: int) -> hy.Tensor:
         return hy.asarray(draw.standard_normal(shape, np.float32))
@@ -139,6 +155,7 @@ def test_every_kind_of_model(tmp_path: Path, family: str) -> None:
         "attention": (hy.nn.TransformerEncoderLayer(32, 4, 64), array(2, 9, 32)),
         "recurrence": (lambda x: lstm(x)[0], array(5, 2, 8)),
         "linalg": (lambda x: hy.linalg.svd(x @ hy.matrix_transpose(x))[1], array(7, 5)),
+        "printing": (told, array(3)),
         "sort": (lambda x: hy.cumulative_sum(hy.sort(hy.tanh(x)) ** 1.5, axis=1), array(4, 50)),
     }  # fmt: skip
     function, x = functions[family]
@@ -147,6 +164,12 @@ def test_every_kind_of_model(tmp_path: Path, family: str) -> None:
     write_standalone(tmp_path / "m.hyb", tmp_path / "alone")
     printed("make", "-j2", cwd=tmp_path / "alone")
     for isa in native.isas():
-        for command, name in (("alone/program",), "a"), ((LIBRARY_RUN, "m.hyb"), "b"):
+        texts = [
             printed(*command, "-i", "x.npy", "-o", f"{name}.npy", cwd=tmp_path, HYBRID_ISA=isa)
+            for command, name in (
+                ((tmp_path / "alone/program",), "a"),
+                ((LIBRARY_RUN, "m.hyb"), "b"),
+            )
+        ]
+        assert texts[0] == texts[1] and bool(texts[0]) == (family == "printing")
         assert (tmp_path / "a.npy").read_bytes() == (tmp_path / "b.npy").read_bytes(), isa

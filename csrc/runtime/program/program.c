@@ -112,7 +112,12 @@ static hyb_code *code_of(hyb_file *file, hyb_status opened)
 static hyb_program *loaded(hyb_file *file, hyb_status opened)
 {
     hyb_code *code = code_of(file, opened);
-    return code ? program_of(code, NULL) : NULL;
+    if (!code)
+        return NULL;
+    if (hyb_code_fits(code, !code->file.mapped) == HYB_OK)
+        return program_of(code, NULL);
+    hyb_code_release(code);
+    return NULL;
 }
 
 /* The name of the file goes before what is wrong with it. */
@@ -156,8 +161,9 @@ hyb_status hyb_program_check(const void *bytes, size_t n, int32_t flags)
     hyb_code *code = code_of(&file, hyb_file_take(&file, bytes, n, flags));
     if (!code)
         return HYB_BAD_FILE;
+    const hyb_status status = hyb_code_fits(code, false); /* whoever asks has the cells already */
     hyb_code_release(code);
-    return HYB_OK;
+    return status;
 }
 
 hyb_program *hyb_program_fork(hyb_program *program)

@@ -213,6 +213,8 @@ struct hyb_program {
 
 /* program_check.c: tables as they have to be; fills types, functions and what is written. */
 hyb_status hyb_code_read(hyb_code *code, hyb_file *file);
+/* Whether the memory that a program takes beside its file is within the limit. */
+hyb_status hyb_code_fits(const hyb_code *code, bool copies_cells);
 void hyb_code_release(hyb_code *code);
 const hyb_binding_row *hyb_bindings(const hyb_code *code, int32_t first);
 const hyb_value_row *hyb_values(const hyb_code *code, int32_t first);

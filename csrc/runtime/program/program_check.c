@@ -372,15 +372,13 @@ static hyb_status find_limit(int64_t *limit, const char **name)
     return HYB_OK;
 }
 
-/* The memory that a program takes beside its file stays within its limit.  The values of one plan have at
- * most 2^46 bytes each and are 2^16 at most: sums are taken where they cannot wrap. */
-static hyb_status check_memory(const hyb_code *code)
+hyb_status hyb_code_fits(const hyb_code *code, bool copies_cells)
 {
     int64_t limit, all = 0;
     const char *what;
     TRY(find_limit(&limit, &what));
     for (int32_t i = 0; i < code->n_cells; i++) {
-        const int64_t copies = code->swapped[i] + !code->file.mapped;
+        const int64_t copies = code->swapped[i] + copies_cells;
         if (__builtin_add_overflow(all, copies * hyb_cell_rows(code)[i].nbytes, &all) || all > limit)
             return hyb_fail(HYB_NO_MEMORY, "its cells take %lld bytes beside the file, more than the %lld %s",
                             (long long)all, (long long)limit, what);
@@ -440,7 +438,7 @@ hyb_status hyb_code_read(hyb_code *code, hyb_file *file)
         TRY(read_function(&f));
         note_swaps(code, &code->functions[i]);
     }
-    return check_memory(code);
+    return HYB_OK;
 }
 
 void hyb_code_release(hyb_code *code)
