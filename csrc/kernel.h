@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "hybrid.h"
+#include "isa/selection.h"
 
 /* Post-ops of a kernel: call apply(context, begin, count) once for every finished stretch of elements
  * [begin, begin + count) of the (contiguous) first output; stretches never overlap and cover it.
@@ -66,6 +67,18 @@ typedef struct {
 #define HYB_SYM(name) HYB_CAT(name, HYB_ISA)
 #define HYB_KERNEL(name) static hyb_status HYB_SYM(name)(const hyb_call *call, int64_t begin, int64_t end)
 #define HYB_PREPARE(name) static hyb_status HYB_SYM(name)(const hyb_call *call, hyb_range *range)
+
+/* HYB_IF(condition)(text) is that text if the condition has two parts, and nothing if it has one. */
+#define HYB_IF(condition) HYB_IF_(condition, HYB_YES, HYB_NO, )
+#define HYB_IF_(first, second, then, ...) then
+#define HYB_YES(...) __VA_ARGS__
+#define HYB_NO(...)
+
+/* A row of a table, if the library has this kernel; prepare and run without the instruction set. */
+#define HYB_TABLE_ROW(name, dtype, ...) HYB_TABLE_ROW_(name, dtype, __VA_ARGS__)
+#define HYB_TABLE_ROW_(name, dtype, n_in, n_out, n_attrs, flags, prepare, run) \
+    HYB_IF(HYB_HAS_KERNEL(name, dtype))                                        \
+    ({#name, dtype, n_in, n_out, n_attrs, flags, HYB_SYM(prepare), HYB_SYM(run)}, )
 
 /* What the runtime gives to kernels. */
 hyb_status hyb_fail(hyb_status status, const char *format, ...) __attribute__((format(printf, 2, 3)));

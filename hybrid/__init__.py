@@ -23,6 +23,8 @@ from hybrid.autodiff import vjp as vjp
 from hybrid.config import cache_plans as cache_plans
 from hybrid.core.own_names import no_convert as no_convert
 from hybrid.core.package import __version__ as __version__
+from hybrid.core.package import include_dir as include_dir
+from hybrid.core.package import lib_dir as lib_dir
 from hybrid.core.types import bfloat16 as bfloat16
 from hybrid.core.types import bool_ as bool  # noqa: F401  exported under the standard's name
 from hybrid.core.types import float16 as float16

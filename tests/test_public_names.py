@@ -29,6 +29,8 @@ TOP = [
     "summary",
     "export",
     "load_exported",
+    "include_dir",
+    "lib_dir",
     "profile",
     "progress",
     "num_threads",

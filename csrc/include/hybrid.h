@@ -232,6 +232,7 @@ int32_t     hyb_kernel_count(void);
 const char *hyb_kernel_name(int32_t kernel);
 int32_t     hyb_kernel_dtype(int32_t kernel);
 const char *hyb_kernel_isa(int32_t kernel);
+const char *hyb_kernel_family(int32_t kernel); /* the table that it is in */
 hyb_status  hyb_kernel_counts(int32_t kernel, int32_t counts[3]); /* of inputs, outputs and attributes */
 
 /* Memory: 64-byte aligned, cached by size; safe from any thread. */
@@ -336,7 +337,10 @@ void       hyb_stream_close(hyb_stream *stream); /* once nobody uses it */
 
 /* Programs: functions and the cells that they share, from a file that the library alone runs.  Functions
  * that write no cell run from any number of threads; one that writes a cell excludes others.  A run that
- * fails leaves all cells as they were; what is in its outputs then is not said. */
+ * fails leaves all cells as they were; what is in its outputs then is not said.
+ *
+ * A program that would take more memory than HYBRID_PROGRAM_MAX_BYTES says, beside its file, is not
+ * loaded; without that variable it is the memory of the machine. */
 #define HYB_PROGRAM_CHECK_DATA 1  /* look for damage in the cells, too, which takes time */
 #define HYB_PROGRAM_NO_CHECKSUM 2 /* do not look for damage at all */
 #define HYB_PROGRAM_ANY_KERNELS 4 /* of a check: kernels may be missing, and then plans are not looked at */
@@ -349,6 +353,9 @@ void         hyb_program_free(hyb_program *program);
 hyb_status   hyb_program_check(const void *bytes, size_t n, int32_t flags); /* whether they would be loaded */
 hyb_program *hyb_program_fork(hyb_program *program); /* shares the cells that no function writes */
 hyb_status   hyb_program_save(hyb_program *program, const char *path); /* the same file, cells as they are */
+/* How often the loops of one run may go round, all together, before anything runs; 0: any number.  Forks
+ * have the same one. */
+void         hyb_program_set_budget(hyb_program *program, int64_t iterations);
 int32_t      hyb_program_functions(const hyb_program *program);
 const char  *hyb_program_function_name(const hyb_program *program, int32_t function);
 int32_t      hyb_program_find(const hyb_program *program, const char *name); /* -1: none */

@@ -16,6 +16,10 @@
  * any rank, and HYB_OVERFLOW where a result has not.  quotient is Python's `/` of such ints, rounded once,
  * to f64; what is divided by 0 is as for floats.
  */
+#pragma once
+
+#include "kernels/math/family.inc.c"
+#include "kernels/elementwise.inc.c"
 
 #define BINARY_NUMBER(t)                                                                         \
     HYB_MAP_2(add, t, 1, (w_##t)x + (w_##t)y)                                                    \
@@ -235,7 +239,7 @@ EXACT(add_exact, __builtin_add_overflow, +)
 EXACT(subtract_exact, __builtin_sub_overflow, -)
 EXACT(multiply_exact, __builtin_mul_overflow, *)
 
-#define EXACT_ROW(name) {#name, HYB_I64, 2, 1, 0, HYB_PLAIN, HYB_SYM(exact_prepare), HYB_SYM(name)},
+#define EXACT_ROW(name) HYB_TABLE_ROW(name, HYB_I64, 2, 1, 0, HYB_PLAIN, exact_prepare, name)
 
 const hyb_kernel HYB_SYM(hyb_binary_kernels)[] = {
     EXACT_ROW(add_exact) EXACT_ROW(subtract_exact) EXACT_ROW(multiply_exact)

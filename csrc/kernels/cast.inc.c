@@ -9,6 +9,9 @@
  *
  * A bool operand is bytes 0 or 1, so it is cast as u8.
  */
+#pragma once
+
+#include "kernels/elementwise.inc.c"
 
 /* An integer from a float: below `low`, not below `above` and NaN never meet the conversion of C.
  */
@@ -123,21 +126,21 @@ HYB_NUMBERS(CAST_BOOL_PREPARE)
 
 /* From dtype f, with the kernel for k. */
 #define CAST_ROW(name, f, k, t)                                                                  \
-    {"cast_" name, HYB_DTYPE_##f, 1, 1, 0, HYB_ELEMENTWISE, HYB_SYM(cast_##f##_##t##_prepare),   \
-     HYB_SYM(cast_##k##_##t)},
+    HYB_TABLE_ROW(cast_##name, HYB_DTYPE_##f, 1, 1, 0, HYB_ELEMENTWISE,                          \
+                  cast_##f##_##t##_prepare, cast_##k##_##t)
 #define CAST_ROWS_OF(f, k)                                                                       \
-    CAST_ROW("bool", f, k, truth) CAST_ROW("i8", f, k, i8) CAST_ROW("i16", f, k, i16)            \
-    CAST_ROW("i32", f, k, i32) CAST_ROW("i64", f, k, i64) CAST_ROW("u8", f, k, u8)               \
-    CAST_ROW("u16", f, k, u16) CAST_ROW("u32", f, k, u32) CAST_ROW("u64", f, k, u64)             \
-    CAST_ROW("f32", f, k, f32) CAST_ROW("f64", f, k, f64)
+    CAST_ROW(bool, f, k, truth) CAST_ROW(i8, f, k, i8) CAST_ROW(i16, f, k, i16)                  \
+    CAST_ROW(i32, f, k, i32) CAST_ROW(i64, f, k, i64) CAST_ROW(u8, f, k, u8)                     \
+    CAST_ROW(u16, f, k, u16) CAST_ROW(u32, f, k, u32) CAST_ROW(u64, f, k, u64)                   \
+    CAST_ROW(f32, f, k, f32) CAST_ROW(f64, f, k, f64)
 #define CAST_ROWS(f) CAST_ROWS_OF(f, f)
 
 const hyb_kernel HYB_SYM(hyb_cast_kernels)[] = {
     CAST_ROWS_OF(truth, u8)
     HYB_NUMBERS(CAST_ROWS)
-    CAST_ROW("f16", f32, f32, f16)
-    CAST_ROW("bf16", f32, f32, bf16)
-    CAST_ROW("f32", f16, f16, f32)
-    CAST_ROW("f32", bf16, bf16, f32)
+    CAST_ROW(f16, f32, f32, f16)
+    CAST_ROW(bf16, f32, f32, bf16)
+    CAST_ROW(f32, f16, f16, f32)
+    CAST_ROW(f32, bf16, bf16, f32)
     {0},
 };

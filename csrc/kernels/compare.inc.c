@@ -5,6 +5,9 @@
  * element. In place   allowed when the item sizes are equal. Accuracy   exact; NaN is unequal to
  * everything and neither less nor greater. Attributes none.
  */
+#pragma once
+
+#include "kernels/elementwise.inc.c"
 
 #define COMPARE(t)                                                                               \
     HYB_TEST_2(equal, t, x == y)                                                                 \

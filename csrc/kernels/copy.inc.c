@@ -12,6 +12,10 @@
  * repeats itself along the very innermost one) or, when the input is dense along another axis, a
  * transpose.
  */
+#pragma once
+
+#include "kernels/elementwise.inc.c"
+#include "kernels/operands.inc.c"
 
 enum {
     COPY_PANEL_BYTES = 64, /* of every input row that a transpose takes at once: a cache line */
@@ -324,14 +328,14 @@ HYB_PREPARE(prepare_copy)
     return HYB_OK;
 }
 
-#define COPY_ROW(dtype) {"copy", dtype, 1, 1, 0, HYB_PLAIN, HYB_SYM(prepare_copy), HYB_SYM(copy)}
+#define COPY_ROW(dtype) HYB_TABLE_ROW(copy, dtype, 1, 1, 0, HYB_PLAIN, prepare_copy, copy)
 
-#define COPY_ROW_OF(t) COPY_ROW(HYB_DTYPE_##t),
+#define COPY_ROW_OF(t) COPY_ROW(HYB_DTYPE_##t)
 
 const hyb_kernel HYB_SYM(hyb_copy_kernels)[] = {
-    COPY_ROW(HYB_BOOL),
-    COPY_ROW(HYB_F16),
-    COPY_ROW(HYB_BF16),
+    COPY_ROW(HYB_BOOL)
+    COPY_ROW(HYB_F16)
+    COPY_ROW(HYB_BF16)
     HYB_NUMBERS(COPY_ROW_OF)
     {0},
 };

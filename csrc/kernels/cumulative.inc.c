@@ -11,6 +11,11 @@
  *
  * A running total is no work for vectors: one instruction set has it for all.
  */
+#pragma once
+
+#include "kernels/elementwise.inc.c"
+#include "kernels/operands.inc.c"
+
 #if HYB_VECTOR_BYTES == 16
 
 static hyb_status cumulative_prepare(const hyb_call *call, int32_t dtype, hyb_range *range)
@@ -58,14 +63,14 @@ HYB_FLOATS(RECURRENCE)
 #undef EACH
 
 #define CUMULATIVE_ROWS(t)                                                                       \
-    {"cumulative_sum", HYB_DTYPE_##t, 1, 1, 0, HYB_PLAIN, HYB_SYM(prepare_cumulative_##t),       \
-     HYB_SYM(cumulative_sum_##t)},                                                               \
-    {"cumulative_prod", HYB_DTYPE_##t, 1, 1, 0, HYB_PLAIN, HYB_SYM(prepare_cumulative_##t),      \
-     HYB_SYM(cumulative_prod_##t)},
+    HYB_TABLE_ROW(cumulative_sum, HYB_DTYPE_##t, 1, 1, 0, HYB_PLAIN, prepare_cumulative_##t,     \
+                  cumulative_sum_##t)                                                            \
+    HYB_TABLE_ROW(cumulative_prod, HYB_DTYPE_##t, 1, 1, 0, HYB_PLAIN, prepare_cumulative_##t,    \
+                  cumulative_prod_##t)
 
 #define RECURRENCE_ROW(t)                                                                        \
-    {"recurrence", HYB_DTYPE_##t, 2, 1, 0, HYB_PLAIN, HYB_SYM(prepare_recurrence_##t),           \
-     HYB_SYM(recurrence_##t)},
+    HYB_TABLE_ROW(recurrence, HYB_DTYPE_##t, 2, 1, 0, HYB_PLAIN, prepare_recurrence_##t,         \
+                  recurrence_##t)
 
 const hyb_kernel HYB_SYM(hyb_cumulative_kernels)[] = {
     HYB_NUMBERS(CUMULATIVE_ROWS)

@@ -19,6 +19,10 @@
  *
  * Every element goes its own way, which is no work for vectors: one instruction set has it for all.
  */
+#pragma once
+
+#include "kernels/random.inc.c"
+
 #if HYB_VECTOR_BYTES == 16
 
 enum { DRAWS_OF_ELEMENT = 1 << 20, DISTRIBUTION_GRAIN = 256 };
@@ -227,18 +231,18 @@ DISTRIBUTION(poisson_f64, double, HYB_F64, 2, draw_poisson(&d, p[i]))
 DISTRIBUTION(truncated_normal_f32, float, HYB_F32, 1, TRUNCATED)
 DISTRIBUTION(truncated_normal_f64, double, HYB_F64, 1, TRUNCATED)
 
-#define DISTRIBUTION_ROW(name, n_in, n_attrs)                               \
-    {"random_" #name, HYB_I64, n_in, 1, n_attrs, HYB_PLAIN, HYB_SYM(prepare_random_##name), \
-     HYB_SYM(random_##name)}
+#define DISTRIBUTION_ROW(name, n_in, n_attrs)                                                 \
+    HYB_TABLE_ROW(random_##name, HYB_I64, n_in, 1, n_attrs, HYB_PLAIN, prepare_random_##name, \
+                  random_##name)
 
 const hyb_kernel HYB_SYM(hyb_distributions_kernels)[] = {
-    DISTRIBUTION_ROW(gamma_f32, 2, 0),
-    DISTRIBUTION_ROW(gamma_f64, 2, 0),
-    DISTRIBUTION_ROW(beta_f32, 3, 0),
-    DISTRIBUTION_ROW(beta_f64, 3, 0),
-    DISTRIBUTION_ROW(poisson_f64, 2, 0),
-    DISTRIBUTION_ROW(truncated_normal_f32, 1, 2),
-    DISTRIBUTION_ROW(truncated_normal_f64, 1, 2),
+    DISTRIBUTION_ROW(gamma_f32, 2, 0)
+    DISTRIBUTION_ROW(gamma_f64, 2, 0)
+    DISTRIBUTION_ROW(beta_f32, 3, 0)
+    DISTRIBUTION_ROW(beta_f64, 3, 0)
+    DISTRIBUTION_ROW(poisson_f64, 2, 0)
+    DISTRIBUTION_ROW(truncated_normal_f32, 1, 2)
+    DISTRIBUTION_ROW(truncated_normal_f64, 1, 2)
     {0},
 };
 

@@ -23,6 +23,10 @@
  * other sign have their upper bit flipped, which adds 128 to A or takes it from B, and the sums
  * begin with what sets that right: -128 sum b, or 128 sum a.
  */
+#pragma once
+
+#include "kernels/operands.inc.c"
+
 #include "kernels/matmul/operands.inc.c"
 
 enum { DOT_LANES = 16, DOT_WIDTH = 2 * DOT_LANES, DOT_ROWS = 12 };
@@ -384,10 +388,10 @@ HYB_PREPARE(prepare_matmul_integer)
 }
 
 const hyb_kernel HYB_SYM(hyb_dot_kernels)[] = {
-    {"matmul", HYB_BF16, 2, 1, 0, HYB_POST_OPS, HYB_SYM(prepare_matmul_bf16), HYB_SYM(matmul_dot)},
-    {"matmul_integer", HYB_I8, 2, 1, 0, HYB_POST_OPS, HYB_SYM(prepare_matmul_integer),
-     HYB_SYM(matmul_dot)},
-    {"matmul_integer", HYB_U8, 2, 1, 0, HYB_POST_OPS, HYB_SYM(prepare_matmul_integer),
-     HYB_SYM(matmul_dot)},
+    HYB_TABLE_ROW(matmul, HYB_BF16, 2, 1, 0, HYB_POST_OPS, prepare_matmul_bf16, matmul_dot)
+    HYB_TABLE_ROW(matmul_integer, HYB_I8, 2, 1, 0, HYB_POST_OPS, prepare_matmul_integer,
+                  matmul_dot)
+    HYB_TABLE_ROW(matmul_integer, HYB_U8, 2, 1, 0, HYB_POST_OPS, prepare_matmul_integer,
+                  matmul_dot)
     {0},
 };

@@ -4,6 +4,7 @@
  * the same code as the others, with masked loads and stores.  An operand of stride 0 is spread over
  * one vector that is read over and over, so that there is one loop for every mix of operands.
  */
+#pragma once
 
 typedef float    c_f32;
 typedef double   c_f64;
@@ -243,10 +244,10 @@ static inline void put_mask_8(uint8_t **out, m_u8 mask, int64_t left)
 
 /* Rows of a table.  The second form runs a kernel of bytes on bools, which hold 0 or 1. */
 #define HYB_ROW(name, t, n_in)                                                                   \
-    {#name, HYB_DTYPE_##t, n_in, 1, 0, HYB_ELEMENTWISE, HYB_SYM(name##_##t##_prepare),           \
-     HYB_SYM(name##_##t)},
+    HYB_TABLE_ROW(name, HYB_DTYPE_##t, n_in, 1, 0, HYB_ELEMENTWISE, name##_##t##_prepare,        \
+                  name##_##t)
 #define HYB_BOOL_ROW(name, kernel, n_in)                                                         \
-    {#name, HYB_BOOL, n_in, 1, 0, HYB_ELEMENTWISE, HYB_SYM(bools_##n_in##_prepare),              \
-     HYB_SYM(kernel##_u8)},
+    HYB_TABLE_ROW(name, HYB_BOOL, n_in, 1, 0, HYB_ELEMENTWISE, bools_##n_in##_prepare,           \
+                  kernel##_u8)
 HYB_ELEMENTWISE_PREPARE(bools_1, 1, 1, bool, bool, 1)
 HYB_ELEMENTWISE_PREPARE(bools_2, 2, 1, bool, bool, 1)

@@ -14,6 +14,10 @@
  *            check all the indices of a call before they write.
  * Order      updates of one element are added in the order of the indices, whatever the threads.
  */
+#pragma once
+
+#include "kernels/elementwise.inc.c"
+#include "kernels/operands.inc.c"
 
 enum { SCATTER_BLOCK = 256 }; /* columns of one unit of scatter_add */
 
@@ -245,21 +249,21 @@ HYB_PREPARE(prepare_scatter_along)
 #include "kernels/each_integer.inc.c"
 #undef EACH
 
-#define TAKE_ROWS(dtype)                                                                \
-    {"take", dtype, 2, 1, 0, HYB_PLAIN, HYB_SYM(prepare_take), HYB_SYM(take)},          \
-    {"scatter", dtype, 3, 1, 0, HYB_IN_PLACE, HYB_SYM(prepare_scatter), HYB_SYM(scatter)}, \
-    {"take_along", dtype, 2, 1, 0, HYB_PLAIN, HYB_SYM(prepare_take_along), HYB_SYM(take_along)}, \
-    {"scatter_along", dtype, 3, 1, 0, HYB_IN_PLACE, HYB_SYM(prepare_scatter_along),     \
-     HYB_SYM(scatter_along)}
+#define TAKE_ROWS(dtype)                                                                 \
+    HYB_TABLE_ROW(take, dtype, 2, 1, 0, HYB_PLAIN, prepare_take, take)                   \
+    HYB_TABLE_ROW(scatter, dtype, 3, 1, 0, HYB_IN_PLACE, prepare_scatter, scatter)       \
+    HYB_TABLE_ROW(take_along, dtype, 2, 1, 0, HYB_PLAIN, prepare_take_along, take_along) \
+    HYB_TABLE_ROW(scatter_along, dtype, 3, 1, 0, HYB_IN_PLACE, prepare_scatter_along,    \
+                  scatter_along)
 
 #define SCATTER_ROW(op, dtype, name) \
-    {#op, dtype, 3, 1, 0, HYB_IN_PLACE, HYB_SYM(prepare_##op##_##name), HYB_SYM(op##_##name)}
+    HYB_TABLE_ROW(op, dtype, 3, 1, 0, HYB_IN_PLACE, prepare_##op##_##name, op##_##name)
 #define SCATTER_ROWS(t) \
-    SCATTER_ROW(scatter_add, HYB_DTYPE_##t, t), SCATTER_ROW(scatter_along_add, HYB_DTYPE_##t, t),
-#define TAKE_ROWS_OF(t) TAKE_ROWS(HYB_DTYPE_##t),
+    SCATTER_ROW(scatter_add, HYB_DTYPE_##t, t) SCATTER_ROW(scatter_along_add, HYB_DTYPE_##t, t)
+#define TAKE_ROWS_OF(t) TAKE_ROWS(HYB_DTYPE_##t)
 
 const hyb_kernel HYB_SYM(hyb_gather_kernels)[] = {
-    TAKE_ROWS(HYB_BOOL),
+    TAKE_ROWS(HYB_BOOL)
     HYB_NUMBERS(TAKE_ROWS_OF)
     HYB_NUMBERS(SCATTER_ROWS)
     {0},

@@ -23,6 +23,9 @@
  * Special    a NaN or an infinity in a row gives NaN throughout (rms_norm: an infinity makes the
  *            others 0); eps = 0 and no variance give NaN.
  */
+#pragma once
+
+#include "kernels/softmax.inc.c"
 
 /* What is normalised together: pieces of n elements, each `apart` from the one before. */
 typedef struct { int64_t n, pieces, apart; } norm_span;
@@ -43,24 +46,23 @@ typedef enum { NORM_X, NORM_SQUARES, NORM_G, NORM_G_TIMES_X } norm_term;
 #include "kernels/each_float.inc.c"
 #undef EACH
 
-#define NORM_ROWS(dtype, name)                                                                    \
-    {"layer_norm", dtype, 3, 1, 1, HYB_PLAIN, HYB_SYM(prepare_layer_norm_##name),                 \
-     HYB_SYM(layer_norm_##name)},                                                                 \
-    {"rms_norm", dtype, 2, 1, 1, HYB_PLAIN, HYB_SYM(prepare_rms_norm_##name),                     \
-     HYB_SYM(rms_norm_##name)},                                                                   \
-    {"layer_norm_pull", dtype, 2, 1, 1, HYB_PLAIN, HYB_SYM(prepare_norm_pull_##name),             \
-     HYB_SYM(layer_norm_pull_##name)},                                                            \
-    {"rms_norm_pull", dtype, 2, 1, 1, HYB_PLAIN, HYB_SYM(prepare_norm_pull_##name),               \
-     HYB_SYM(rms_norm_pull_##name)},                                                              \
-    {"channel_norm", dtype, 3, 1, 1, HYB_PLAIN, HYB_SYM(prepare_channel_norm_##name),             \
-     HYB_SYM(channel_norm_##name)},                                                               \
-    {"channel_norm_pull", dtype, 3, 3, 1, HYB_PLAIN, HYB_SYM(prepare_channel_norm_pull_##name),   \
-     HYB_SYM(channel_norm_pull_##name)},                                                          \
-    {"channel_moments", dtype, 1, 2, 0, HYB_PLAIN, HYB_SYM(prepare_channel_moments_##name),       \
-     HYB_SYM(channel_moments_##name)}
+#define NORM_ROWS(dtype, name)                                                                   \
+    HYB_TABLE_ROW(layer_norm, dtype, 3, 1, 1, HYB_PLAIN, prepare_layer_norm_##name,              \
+                  layer_norm_##name)                                                             \
+    HYB_TABLE_ROW(rms_norm, dtype, 2, 1, 1, HYB_PLAIN, prepare_rms_norm_##name, rms_norm_##name) \
+    HYB_TABLE_ROW(layer_norm_pull, dtype, 2, 1, 1, HYB_PLAIN, prepare_norm_pull_##name,          \
+                  layer_norm_pull_##name)                                                        \
+    HYB_TABLE_ROW(rms_norm_pull, dtype, 2, 1, 1, HYB_PLAIN, prepare_norm_pull_##name,            \
+                  rms_norm_pull_##name)                                                          \
+    HYB_TABLE_ROW(channel_norm, dtype, 3, 1, 1, HYB_PLAIN, prepare_channel_norm_##name,          \
+                  channel_norm_##name)                                                           \
+    HYB_TABLE_ROW(channel_norm_pull, dtype, 3, 3, 1, HYB_PLAIN,                                  \
+                  prepare_channel_norm_pull_##name, channel_norm_pull_##name)                    \
+    HYB_TABLE_ROW(channel_moments, dtype, 1, 2, 0, HYB_PLAIN, prepare_channel_moments_##name,    \
+                  channel_moments_##name)
 
 const hyb_kernel HYB_SYM(hyb_normalization_kernels)[] = {
-    NORM_ROWS(HYB_F32, f32),
-    NORM_ROWS(HYB_F64, f64),
+    NORM_ROWS(HYB_F32, f32)
+    NORM_ROWS(HYB_F64, f64)
     {0},
 };

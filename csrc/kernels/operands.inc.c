@@ -1,4 +1,5 @@
 /* operands.inc.c - what prepare functions ask of operands, and how they size a chunk; no table. */
+#pragma once
 
 /* Units of work that make about 32 Ki elementary operations, when one unit is `cost` of them. */
 static inline int64_t grain_of(int64_t cost)

@@ -43,6 +43,10 @@
  *            adagrad: lr_decay, eps, weight_decay, maximize.  lion: beta2, weight_decay, maximize.
  *            Flags are 0 or 1.
  */
+#pragma once
+
+#include "kernels/math/family.inc.c"
+#include "kernels/elementwise.inc.c"
 
 /* name, operands, results, attributes, cost of an element */
 #define EACH_OPTIMIZER(ROW)               \
@@ -67,12 +71,12 @@
 #include "kernels/each_float.inc.c"
 #undef EACH
 
-#define OPTIMIZER_ROW_f32(name, n_in, n_out, n_attrs, cost)                                       \
-    {#name, HYB_DTYPE_f32, n_in, n_out, n_attrs, HYB_ELEMENTWISE, HYB_SYM(name##_prepare_f32), \
-     HYB_SYM(name##_f32)},
-#define OPTIMIZER_ROW_f64(name, n_in, n_out, n_attrs, cost)                                       \
-    {#name, HYB_DTYPE_f64, n_in, n_out, n_attrs, HYB_ELEMENTWISE, HYB_SYM(name##_prepare_f64), \
-     HYB_SYM(name##_f64)},
+#define OPTIMIZER_ROW_f32(name, n_in, n_out, n_attrs, cost)                                      \
+    HYB_TABLE_ROW(name, HYB_DTYPE_f32, n_in, n_out, n_attrs, HYB_ELEMENTWISE,                    \
+                  name##_prepare_f32, name##_f32)
+#define OPTIMIZER_ROW_f64(name, n_in, n_out, n_attrs, cost)                                      \
+    HYB_TABLE_ROW(name, HYB_DTYPE_f64, n_in, n_out, n_attrs, HYB_ELEMENTWISE,                    \
+                  name##_prepare_f64, name##_f64)
 
 const hyb_kernel HYB_SYM(hyb_optimizer_kernels)[] = {
     EACH_OPTIMIZER(OPTIMIZER_ROW_f32)

@@ -18,6 +18,9 @@
  * Special    NaN is greater than every number; of equals the first one counts.  A window without
  *            a place gives -inf, place 0, and the mean 0.
  */
+#pragma once
+
+#include "kernels/convolution/family.inc.c"
 
 enum { POOL_FEW = 6 }; /* windows of a row: fewer are taken one by one */
 
@@ -136,8 +139,7 @@ static inline pool_row pool_row_of(const pool_shape *s, int64_t unit)
 #undef EACH
 
 #define POOLING_ROW(name, t)                                                                     \
-    {#name, HYB_DTYPE_##t, 1, 1, 14, HYB_PLAIN, HYB_SYM(prepare_##name##_##t),                   \
-     HYB_SYM(name##_##t)},
+    HYB_TABLE_ROW(name, HYB_DTYPE_##t, 1, 1, 14, HYB_PLAIN, prepare_##name##_##t, name##_##t)
 #define POOLING_ROWS(t)                                                                          \
     POOLING_ROW(max_pool, t) POOLING_ROW(max_pool_places, t) POOLING_ROW(avg_pool, t)            \
     POOLING_ROW(avg_pool_spread, t)

@@ -13,6 +13,11 @@
  * Dropout    T x [n], i64 [2] -> [n]: x / (1 - rate) where element i of the uniform f32 is at least
  *            `rate`, else 0.
  */
+#pragma once
+
+#include "kernels/math/family.inc.c"
+#include "kernels/elementwise.inc.c"
+#include "kernels/operands.inc.c"
 
 enum {
     PHILOX_BLOCKS = 16,      /* of one group */
@@ -231,17 +236,17 @@ DROPOUT_KERNEL(f32, float, HYB_F32)
 DROPOUT_KERNEL(f64, double, HYB_F64)
 
 #define DROPOUT_ROW(name, dtype) \
-    {"dropout", dtype, 2, 1, 1, HYB_PLAIN, HYB_SYM(prepare_dropout_##name), HYB_SYM(dropout_##name)}
+    HYB_TABLE_ROW(dropout, dtype, 2, 1, 1, HYB_PLAIN, prepare_dropout_##name, dropout_##name)
 #define RANDOM_ROW(kernel, name) \
-    {#kernel, HYB_I64, 1, 1, 0, HYB_PLAIN, HYB_SYM(prepare_random_##name), HYB_SYM(kernel)}
+    HYB_TABLE_ROW(kernel, HYB_I64, 1, 1, 0, HYB_PLAIN, prepare_random_##name, kernel)
 
 const hyb_kernel HYB_SYM(hyb_random_kernels)[] = {
-    RANDOM_ROW(random_uniform_f32, f32),
-    RANDOM_ROW(random_uniform_f64, f64),
-    RANDOM_ROW(random_normal_f32, f32),
-    RANDOM_ROW(random_normal_f64, f64),
-    RANDOM_ROW(random_bits, i64),
-    DROPOUT_ROW(f32, HYB_F32),
-    DROPOUT_ROW(f64, HYB_F64),
+    RANDOM_ROW(random_uniform_f32, f32)
+    RANDOM_ROW(random_uniform_f64, f64)
+    RANDOM_ROW(random_normal_f32, f32)
+    RANDOM_ROW(random_normal_f64, f64)
+    RANDOM_ROW(random_bits, i64)
+    DROPOUT_ROW(f32, HYB_F32)
+    DROPOUT_ROW(f64, HYB_F64)
     {0},
 };

@@ -12,6 +12,10 @@
  * Empty      R = 0: sum 0, prod 1, mean NaN, any false, all true; the others refuse it.
  * Pre-ops    x may be made a few rows at a time: how many is no matter to the tree.
  */
+#pragma once
+
+#include "kernels/elementwise.inc.c"
+#include "kernels/operands.inc.c"
 
 typedef enum { REDUCE_SUM, REDUCE_PROD, REDUCE_MAX, REDUCE_MIN } reduce_op;
 
@@ -177,24 +181,24 @@ HYB_PREPARE(prepare_reduce_arg_bool)
 }
 
 #define REDUCE_PLACE(op, name, dtype, prepare) \
-    {#op, dtype, 1, 1, 0, HYB_PLAIN, HYB_SYM(prepare), HYB_SYM(op##_##name)}
-#define REDUCE_ROW(op, name, dtype, prepare) \
-    {#op, dtype, 1, 1, 0, HYB_PRE_OPS, HYB_SYM(prepare), HYB_SYM(op##_##name)}
+    HYB_TABLE_ROW(op, dtype, 1, 1, 0, HYB_PLAIN, prepare, op##_##name)
+#define REDUCE_ROW(op, name, dtype, prepare)   \
+    HYB_TABLE_ROW(op, dtype, 1, 1, 0, HYB_PRE_OPS, prepare, op##_##name)
 #define REDUCE_ROWS(t)                                                \
-    REDUCE_ROW(sum, t, HYB_DTYPE_##t, prepare_reduce_##t),            \
-    REDUCE_ROW(prod, t, HYB_DTYPE_##t, prepare_reduce_##t),           \
-    REDUCE_ROW(max, t, HYB_DTYPE_##t, prepare_reduce_extreme_##t),    \
-    REDUCE_ROW(min, t, HYB_DTYPE_##t, prepare_reduce_extreme_##t),    \
-    REDUCE_PLACE(argmax, t, HYB_DTYPE_##t, prepare_reduce_arg_##t),     \
-    REDUCE_PLACE(argmin, t, HYB_DTYPE_##t, prepare_reduce_arg_##t),
+    REDUCE_ROW(sum, t, HYB_DTYPE_##t, prepare_reduce_##t)             \
+    REDUCE_ROW(prod, t, HYB_DTYPE_##t, prepare_reduce_##t)            \
+    REDUCE_ROW(max, t, HYB_DTYPE_##t, prepare_reduce_extreme_##t)     \
+    REDUCE_ROW(min, t, HYB_DTYPE_##t, prepare_reduce_extreme_##t)     \
+    REDUCE_PLACE(argmax, t, HYB_DTYPE_##t, prepare_reduce_arg_##t)    \
+    REDUCE_PLACE(argmin, t, HYB_DTYPE_##t, prepare_reduce_arg_##t)
 
 const hyb_kernel HYB_SYM(hyb_reduce_kernels)[] = {
     HYB_NUMBERS(REDUCE_ROWS)
-    REDUCE_ROW(mean, f32, HYB_F32, prepare_reduce_f32),
-    REDUCE_ROW(mean, f64, HYB_F64, prepare_reduce_f64),
-    REDUCE_ROW(any, bool, HYB_BOOL, prepare_reduce_truth),
-    REDUCE_ROW(all, bool, HYB_BOOL, prepare_reduce_truth),
-    {"argmax", HYB_BOOL, 1, 1, 0, HYB_PLAIN, HYB_SYM(prepare_reduce_arg_bool), HYB_SYM(argmax_u8)},
-    {"argmin", HYB_BOOL, 1, 1, 0, HYB_PLAIN, HYB_SYM(prepare_reduce_arg_bool), HYB_SYM(argmin_u8)},
+    REDUCE_ROW(mean, f32, HYB_F32, prepare_reduce_f32)
+    REDUCE_ROW(mean, f64, HYB_F64, prepare_reduce_f64)
+    REDUCE_ROW(any, bool, HYB_BOOL, prepare_reduce_truth)
+    REDUCE_ROW(all, bool, HYB_BOOL, prepare_reduce_truth)
+    HYB_TABLE_ROW(argmax, HYB_BOOL, 1, 1, 0, HYB_PLAIN, prepare_reduce_arg_bool, argmax_u8)
+    HYB_TABLE_ROW(argmin, HYB_BOOL, 1, 1, 0, HYB_PLAIN, prepare_reduce_arg_bool, argmin_u8)
     {0},
 };

@@ -12,6 +12,10 @@
  * In place   not allowed.
  * Order      i = 0, 1 ...; l before h.
  */
+#pragma once
+
+#include "kernels/elementwise.inc.c"
+#include "kernels/operands.inc.c"
 
 enum { RESAMPLE_CHUNKS = 16 }; /* of short rows: each begins with a table of all places */
 
@@ -56,8 +60,7 @@ static hyb_status resample_require(const hyb_call *call, int whole, int other, i
 #undef EACH
 
 #define RESAMPLE_ROW(name, t)                                                                    \
-    {#name, HYB_DTYPE_##t, 1, 1, 2, HYB_PLAIN, HYB_SYM(prepare_##name##_##t),                    \
-     HYB_SYM(name##_##t)},
+    HYB_TABLE_ROW(name, HYB_DTYPE_##t, 1, 1, 2, HYB_PLAIN, prepare_##name##_##t, name##_##t)
 #define RESAMPLE_ROWS(t) RESAMPLE_ROW(resample, t) RESAMPLE_ROW(resample_spread, t)
 
 const hyb_kernel HYB_SYM(hyb_resample_kernels)[] = {

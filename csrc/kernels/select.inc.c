@@ -10,6 +10,9 @@
  * Accuracy   exact: bytes are copied; any nonzero byte of the condition is true.
  * Attributes none.
  */
+#pragma once
+
+#include "kernels/elementwise.inc.c"
 
 /* The condition is checked as operand 0 of a call of its own, a and b as the operands of another.
  */
@@ -50,9 +53,9 @@ WHERE_PREPARE(bool)
 WHERE_PREPARE(f16)
 WHERE_PREPARE(bf16)
 
-#define WHERE_ROW_OF(t, kernel)                                                                     \
-    {"where_" #t, HYB_BOOL, 3, 1, 0, HYB_ELEMENTWISE, HYB_SYM(where_##t##_prepare),              \
-     HYB_SYM(where_##kernel)},
+#define WHERE_ROW_OF(t, kernel)                                                                  \
+    HYB_TABLE_ROW(where_##t, HYB_BOOL, 3, 1, 0, HYB_ELEMENTWISE, where_##t##_prepare,            \
+                  where_##kernel)
 
 #define WHERE_ROW(t) WHERE_ROW_OF(t, t)
 

@@ -13,6 +13,11 @@
  * Special    a NaN or +inf in a row, or nothing but -inf, gives NaN throughout, as the formula
  *            says; a target outside 0 .. n - 1 is HYB_BAD_INDEX.
  */
+#pragma once
+
+#include "kernels/math/family.inc.c"
+#include "kernels/elementwise.inc.c"
+#include "kernels/operands.inc.c"
 
 enum { SOFTMAX_BLOCK = 128 }; /* vectors added one after the other before they join the sum */
 enum { SOFTMAX_BYTES = 16384 }; /* of rows that are worked on together */
@@ -31,22 +36,22 @@ static const int64_t softmax_lane_f64[8] = {0, 1, 2, 3, 4, 5, 6, 7};
 #undef EACH
 
 #define SOFTMAX_ROW(op, prepare, dtype, name) \
-    {#op, dtype, 1, 1, 0, HYB_PLAIN, HYB_SYM(prepare##_##name), HYB_SYM(op##_##name)}
+    HYB_TABLE_ROW(op, dtype, 1, 1, 0, HYB_PLAIN, prepare##_##name, op##_##name)
 #define TARGET_ROW(op, dtype, name)                                                 \
-    {#op, dtype, 2, 1, 0, HYB_PLAIN, HYB_SYM(prepare_cross_entropy_##name), HYB_SYM(op##_##name)}
+    HYB_TABLE_ROW(op, dtype, 2, 1, 0, HYB_PLAIN, prepare_cross_entropy_##name, op##_##name)
 
 const hyb_kernel HYB_SYM(hyb_softmax_kernels)[] = {
-    SOFTMAX_ROW(softmax, prepare_softmax, HYB_F32, f32),
-    SOFTMAX_ROW(softmax, prepare_softmax, HYB_F64, f64),
-    SOFTMAX_ROW(log_softmax, prepare_softmax, HYB_F32, f32),
-    SOFTMAX_ROW(log_softmax, prepare_softmax, HYB_F64, f64),
-    {"cross_entropy_pull", HYB_F32, 3, 1, 0, HYB_PLAIN, HYB_SYM(prepare_cross_entropy_pull_f32),
-     HYB_SYM(cross_entropy_pull_f32)},
-    {"cross_entropy_pull", HYB_F64, 3, 1, 0, HYB_PLAIN, HYB_SYM(prepare_cross_entropy_pull_f64),
-     HYB_SYM(cross_entropy_pull_f64)},
-    TARGET_ROW(cross_entropy, HYB_F32, f32),
-    TARGET_ROW(class_at, HYB_F32, f32),
-    TARGET_ROW(cross_entropy, HYB_F64, f64),
-    TARGET_ROW(class_at, HYB_F64, f64),
+    SOFTMAX_ROW(softmax, prepare_softmax, HYB_F32, f32)
+    SOFTMAX_ROW(softmax, prepare_softmax, HYB_F64, f64)
+    SOFTMAX_ROW(log_softmax, prepare_softmax, HYB_F32, f32)
+    SOFTMAX_ROW(log_softmax, prepare_softmax, HYB_F64, f64)
+    HYB_TABLE_ROW(cross_entropy_pull, HYB_F32, 3, 1, 0, HYB_PLAIN,
+                  prepare_cross_entropy_pull_f32, cross_entropy_pull_f32)
+    HYB_TABLE_ROW(cross_entropy_pull, HYB_F64, 3, 1, 0, HYB_PLAIN,
+                  prepare_cross_entropy_pull_f64, cross_entropy_pull_f64)
+    TARGET_ROW(cross_entropy, HYB_F32, f32)
+    TARGET_ROW(class_at, HYB_F32, f32)
+    TARGET_ROW(cross_entropy, HYB_F64, f64)
+    TARGET_ROW(class_at, HYB_F64, f64)
     {0},
 };

@@ -17,6 +17,11 @@
  *
  * There is nothing here for vectors: one instruction set has it for all.
  */
+#pragma once
+
+#include "kernels/elementwise.inc.c"
+#include "kernels/operands.inc.c"
+
 #if HYB_VECTOR_BYTES == 16
 
 enum {
@@ -135,15 +140,14 @@ SORT_BY_KEYS(item, sort_item, SORT_KEY_OF_ITEM)
 #undef EACH
 
 #define SORT_ROWS(t)                                                                             \
-    {"argsort", HYB_DTYPE_##t, 1, 1, 1, HYB_PLAIN, HYB_SYM(prepare_argsort_##t),                 \
-     HYB_SYM(argsort_##t)},                                                                      \
-    {"sort", HYB_DTYPE_##t, 1, 1, 1, HYB_PLAIN, HYB_SYM(prepare_sort_##t), HYB_SYM(sort_##t)},   \
-    {"topk", HYB_DTYPE_##t, 1, 1, 1, HYB_PLAIN, HYB_SYM(prepare_topk_##t), HYB_SYM(topk_##t)},   \
-    {"searchsorted", HYB_DTYPE_##t, 2, 1, 1, HYB_PLAIN, HYB_SYM(prepare_searchsorted_##t),       \
-     HYB_SYM(searchsorted_##t)},                                                                 \
-    {"distinct", HYB_DTYPE_##t, 1, 2, 0, HYB_PLAIN, HYB_SYM(prepare_distinct_##t),               \
-     HYB_SYM(distinct_##t)},                                                                     \
-    {"tally", HYB_DTYPE_##t, 1, 3, 0, HYB_PLAIN, HYB_SYM(prepare_tally_##t), HYB_SYM(tally_##t)},
+    HYB_TABLE_ROW(argsort, HYB_DTYPE_##t, 1, 1, 1, HYB_PLAIN, prepare_argsort_##t, argsort_##t)  \
+    HYB_TABLE_ROW(sort, HYB_DTYPE_##t, 1, 1, 1, HYB_PLAIN, prepare_sort_##t, sort_##t)           \
+    HYB_TABLE_ROW(topk, HYB_DTYPE_##t, 1, 1, 1, HYB_PLAIN, prepare_topk_##t, topk_##t)           \
+    HYB_TABLE_ROW(searchsorted, HYB_DTYPE_##t, 2, 1, 1, HYB_PLAIN, prepare_searchsorted_##t,     \
+                  searchsorted_##t)                                                              \
+    HYB_TABLE_ROW(distinct, HYB_DTYPE_##t, 1, 2, 0, HYB_PLAIN, prepare_distinct_##t,             \
+                  distinct_##t)                                                                  \
+    HYB_TABLE_ROW(tally, HYB_DTYPE_##t, 1, 3, 0, HYB_PLAIN, prepare_tally_##t, tally_##t)
 
 const hyb_kernel HYB_SYM(hyb_sort_kernels)[] = {
     HYB_NUMBERS(SORT_ROWS)

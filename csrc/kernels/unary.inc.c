@@ -8,6 +8,10 @@
  * Integers wrap: abs and negative of the least one give it back.
  * Attributes none.
  */
+#pragma once
+
+#include "kernels/math/family.inc.c"
+#include "kernels/elementwise.inc.c"
 
 #define UNARY_FLOAT(t)                                                                           \
     HYB_MAP_1(negative, t, 1, -x)                                                                \
@@ -77,8 +81,8 @@ HYB_INTEGERS(UNARY_INTEGER)
 
 /* A row whose kernel has another name. */
 #define UNARY_ALIAS(name, t, kernel)                                                             \
-    {#name, HYB_DTYPE_##t, 1, 1, 0, HYB_ELEMENTWISE, HYB_SYM(kernel##_##t##_prepare),            \
-     HYB_SYM(kernel##_##t)},
+    HYB_TABLE_ROW(name, HYB_DTYPE_##t, 1, 1, 0, HYB_ELEMENTWISE, kernel##_##t##_prepare,         \
+                  kernel##_##t)
 
 #define UNARY_NUMBER_ROWS(t)                                                                     \
     HYB_ROW(negative, t, 1) HYB_ROW(abs, t, 1) HYB_ROW(sign, t, 1) HYB_ROW(square, t, 1)         \

@@ -12,6 +12,9 @@
  * In place   not allowed.
  * Order      fold adds from 0 on, k by k in order.
  */
+#pragma once
+
+#include "kernels/convolution/family.inc.c"
 
 /* Operand `planes` has the planes, operand `windows` the windows. */
 static hyb_status unfold_require(const hyb_call *call, int planes, int windows, int32_t dtype,
@@ -104,9 +107,8 @@ static hyb_status unfold_require(const hyb_call *call, int planes, int windows, 
 HYB_FLOATS(UNFOLD)
 
 #define UNFOLD_ROWS(t)                                                                           \
-    {"unfold", HYB_DTYPE_##t, 1, 1, 9, HYB_PLAIN, HYB_SYM(prepare_unfold_##t),                   \
-     HYB_SYM(unfold_##t)},                                                                       \
-    {"fold", HYB_DTYPE_##t, 1, 1, 9, HYB_PLAIN, HYB_SYM(prepare_fold_##t), HYB_SYM(fold_##t)},
+    HYB_TABLE_ROW(unfold, HYB_DTYPE_##t, 1, 1, 9, HYB_PLAIN, prepare_unfold_##t, unfold_##t)     \
+    HYB_TABLE_ROW(fold, HYB_DTYPE_##t, 1, 1, 9, HYB_PLAIN, prepare_fold_##t, fold_##t)
 
 const hyb_kernel HYB_SYM(hyb_unfold_kernels)[] = {
     HYB_FLOATS(UNFOLD_ROWS)

@@ -306,6 +306,11 @@ def kernel_at(number: int) -> tuple[str, int, tuple[int, int, int]]:
     return name, lib.hyb_kernel_dtype(number), tuple(counts)
 
 
+def kernel_family(number: int) -> str:
+    """The family of a kernel, as its files in ``csrc/kernels`` are called."""
+    return ffi.string(lib.hyb_kernel_family(number)).decode()
+
+
 def check_program(content: Any, path: str, *, whole: bool = False) -> None:
     """Raise ProgramError unless C would load ``content``, the bytes of the file ``path``.
 

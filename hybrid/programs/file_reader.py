@@ -140,6 +140,14 @@ class ProgramFile:
             found.append((self.text(row["name"]), self.type(row["type"]), role, content, names))
         return found
 
+    def step_kinds(self) -> set[int]:
+        """The kinds of the steps of all plans."""
+        rows, size = self._section(1 + list(ROWS).index("rows")), native.PlanArrays.ROWS["steps"]
+        parts = [
+            rows[start : start + nbytes] for start, nbytes in self.rows["plans"]["parts"][:, 0]
+        ]
+        return {int(kind) for part in parts for kind in part.view("<i4")[:: size // 4]}
+
     def about(self) -> dict[str, list[dict[str, Any]]]:
         """The cells, kernels, notes, plans and sections, as rows of tables."""
         plans = [self._about_plan(row, case) for row in self.rows["functions"]

@@ -149,3 +149,40 @@ def test_bad_input(folder: Path) -> None:
     assert "section data is damaged" in failure("verify", file)
     assert "gone.hyb cannot be read" in failure("verify", folder / "gone.hyb")
     assert "does not begin as a program does" in failure("inspect", x)
+
+
+def test_a_program_that_stands_alone(folder: Path) -> None:
+    file, alone = folder / "m.hyb", folder / "alone"
+    source = f"{folder}/model_for_export.py:network"
+    told = text_of("export", source, "-i", "f32[2,4]", "-o", file, "--standalone", alone)
+    written, sources = told.splitlines()
+    assert written == f"{file}: {file.stat().st_size:,} bytes"
+    assert sources.startswith(f"{alone}: ") and sources.endswith("makes the program.")
+    assert (alone / "program.hyb").read_bytes() == file.read_bytes()
+    again = folder / "again"
+    assert text_of("export", file, "--standalone", again).startswith(f"{again}: ")
+    assert (again / "isa/selection.h").read_text() == (alone / "isa/selection.h").read_text()
+
+    assert failure("export", source) == (
+        "hybrid: nothing is to be written. Fix: give --output FILE, or --standalone FOLDER."
+    )
+    assert failure("export", file, "-o", folder / "n.hyb") == (
+        f"hybrid: {file} is a file already: --standalone alone goes with it."
+    )
+    assert failure("export", file, "--standalone", alone) == (
+        f"hybrid: --standalone {alone}: {alone} is not empty. Fix: give a folder that is not there."
+    )
+    assert "does not begin as a program does" in failure(
+        "export", folder / "x.npy", "--standalone", folder / "other"
+    )
+    assert "--standalone" in failure("export", file, "--standalone", folder / "x.npy")
+
+
+def test_a_library_that_cannot_be_built(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "false")
+    done = CliRunner().invoke(build(), ["library", str(folder / "lib")])
+    assert done.exit_code == 1 and done.stderr.startswith("hybrid: make ended with code 2: make")
+    monkeypatch.setenv("PATH", str(folder))
+    assert failure("library", folder / "lib") == (
+        "hybrid: there is no make, which builds the library. Fix: install it, and a C compiler."
+    )

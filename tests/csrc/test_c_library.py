@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from hybrid._native import ffi, lib
 
+import hybrid as hy
 from tests.programs import digits
 from tests.programs.runner import CProgram
 
@@ -26,9 +27,10 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def call(*arguments: str | Path, **environment: str) -> str:
+def call(*arguments: str | Path, cwd: Path | None = None, **environment: str) -> str:
     result = subprocess.run(
         [str(a) for a in arguments],
+        cwd=cwd,
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
@@ -40,7 +42,10 @@ def call(*arguments: str | Path, **environment: str) -> str:
 
 @pytest.fixture(scope="module")
 def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Builds the library once per sanitizer; returns its folder."""
+    """Builds the library once per sanitizer; returns its folder.
+
+    The one without comes from ``hybrid library``, as users have it.
+    """
     folders: dict[str, Path] = {}
 
     def make(sanitize: str) -> Path:
@@ -48,8 +53,11 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
             folder = tmp_path_factory.mktemp("library")
             jobs = f"-j{len(os.sched_getaffinity(0))}"
             # Quick to compile: the kernels' own tests are about their optimised form.
-            variables = [f"BUILD={folder}", f"SANITIZE={sanitize}", "CFLAGS=-O0"]
-            call("make", "-s", jobs, "-C", CSRC, *variables)
+            if sanitize:
+                variables = [f"BUILD={folder}", f"SANITIZE={sanitize}", "CFLAGS=-O0"]
+                call("make", "-s", jobs, "-C", CSRC, *variables)
+            else:
+                call(sys.executable, "-m", "hybrid", "library", folder, CFLAGS="-O0", cwd=folder)
             folders[sanitize] = folder
         return folders[sanitize]
 
@@ -59,12 +67,12 @@ def build(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 def test_the_shared_library_exports_the_header_and_nothing_else(
     build: Callable[[str], Path],
 ) -> None:
-    lines = call("nm", "-D", "--defined-only", build("") / "libhybrid.so").splitlines()
-    exported = {line.split()[-1] for line in lines}
     header = (CSRC / "include" / "hybrid.h").read_text()
     declared = set(re.findall(r"\b(hyb_\w+)\(", header[header.index("/* cffi: begin */") :]))
-    assert exported == declared
     assert len(declared) > 20
+    for folder in (build(""), Path(hy.lib_dir())):
+        lines = call("nm", "-D", "--defined-only", folder / "libhybrid.so").splitlines()
+        assert {line.split()[-1] for line in lines} == declared
 
 
 SANITIZED = pytest.mark.parametrize(
@@ -153,8 +161,20 @@ def test_training_in_c(
     assert CProgram(after, 1)("predict", x[:16])[0].argmax(1).tolist() == y[:16].tolist()
 
 
+@SANITIZED
+@LINKED
+def test_many_threads(
+    build: Callable[[str], Path], sanitize: str, linking: str, tmp_path: Path
+) -> None:
+    digits.write(tmp_path)
+    source = Path(__file__).with_name("program_threads.c")
+    assert (
+        run_program(build(sanitize), source, sanitize, linking, tmp_path / "digits.hyb") == "done\n"
+    )
+
+
 @pytest.mark.skipif(not find_spec("setuptools"), reason="needs setuptools")
-def test_the_package_is_compiled_without_the_examples() -> None:
-    script = "import runpy; print(*runpy.run_path('csrc/build_ffi.py')['sources']())"
-    files = call(sys.executable, "-c", f"import os; os.chdir({str(ROOT)!r}); {script}").split()
-    assert {Path(file).parts[:2] for file in files} == {("csrc", "isa"), ("csrc", "runtime")}
+def test_the_library_is_compiled_without_the_examples() -> None:
+    script = "import runpy, sys; print(*runpy.run_path(sys.argv[1])['sources'](), sep='\\n')"
+    files = call(sys.executable, "-c", script, CSRC / "build_library.py").splitlines()
+    assert {Path(file).relative_to(CSRC).parts[0] for file in files} == {"isa", "runtime"}

@@ -123,10 +123,10 @@ def test_status_names() -> None:
 
 
 def test_every_family_with_a_table_is_listed() -> None:
-    """``isa/families.h`` includes the families, ``isa/tables.h`` names their tables."""
+    """``isa/families.h`` includes the families, ``isa/selection.h`` names their tables."""
     included = re.findall(
-        r'#include "kernels/(\w+?)(?:/family)?\.inc\.c"(?!.*no table)',
+        r'#include "kernels/(\w+?)(?:/family)?\.inc\.c"',
         (CSRC / "isa" / "families.h").read_text(),
     )
-    listed = re.findall(r"X\((\w+), isa\)", (CSRC / "isa" / "tables.h").read_text())
+    listed = re.findall(r"X\((\w+), isa\)", (CSRC / "isa" / "selection.h").read_text())
     assert listed == included

@@ -25,6 +25,11 @@
  * Attributes f: scale; f: causal (0 or 1); dropped: f: rate.
  * Special    as the formulas say; blocks of keys that no query of a tile may see are not looked at.
  */
+#pragma once
+
+#include "kernels/matmul/family.inc.c"
+#include "kernels/softmax.inc.c"
+#include "kernels/random.inc.c"
 
 enum {
     ATTENTION_KEYS = 128,    /* of a block, forward */
@@ -75,23 +80,23 @@ static const uint32_t *attention_drawn(attention_draws *draws, uint64_t first, i
 #include "kernels/each_float.inc.c"
 #undef EACH
 
-#define ATTENTION_ROWS(dtype, name)                                                               \
-    {"attention_dropped", dtype, 5, 2, 3, HYB_PLAIN, HYB_SYM(prepare_attention_dropped_##name),   \
-     HYB_SYM(attention_dropped_##name)},                                                          \
-    {"attention_dropped_pull", dtype, 8, 3, 3, HYB_PLAIN,                                         \
-     HYB_SYM(prepare_attention_dropped_pull_##name), HYB_SYM(attention_dropped_pull_##name)},     \
-    {"attention", dtype, 3, 2, 2, HYB_PLAIN, HYB_SYM(prepare_attention_##name),                   \
-     HYB_SYM(attention_##name)},                                                                  \
-    {"attention_masked", dtype, 4, 2, 2, HYB_PLAIN, HYB_SYM(prepare_attention_masked_##name),     \
-     HYB_SYM(attention_masked_##name)},                                                           \
-    {"attention_masked_pull", dtype, 7, 3, 2, HYB_PLAIN,                                          \
-     HYB_SYM(prepare_attention_masked_pull_##name), HYB_SYM(attention_masked_pull_##name)},       \
-    {"attention_pull", dtype, 6, 3, 2, HYB_PLAIN, HYB_SYM(prepare_attention_pull_##name),         \
-     HYB_SYM(attention_pull_##name)}
+#define ATTENTION_ROWS(dtype, name)                                                              \
+    HYB_TABLE_ROW(attention_dropped, dtype, 5, 2, 3, HYB_PLAIN,                                  \
+                  prepare_attention_dropped_##name, attention_dropped_##name)                    \
+    HYB_TABLE_ROW(attention_dropped_pull, dtype, 8, 3, 3, HYB_PLAIN,                             \
+                  prepare_attention_dropped_pull_##name, attention_dropped_pull_##name)          \
+    HYB_TABLE_ROW(attention, dtype, 3, 2, 2, HYB_PLAIN, prepare_attention_##name,                \
+                  attention_##name)                                                              \
+    HYB_TABLE_ROW(attention_masked, dtype, 4, 2, 2, HYB_PLAIN, prepare_attention_masked_##name,  \
+                  attention_masked_##name)                                                       \
+    HYB_TABLE_ROW(attention_masked_pull, dtype, 7, 3, 2, HYB_PLAIN,                              \
+                  prepare_attention_masked_pull_##name, attention_masked_pull_##name)            \
+    HYB_TABLE_ROW(attention_pull, dtype, 6, 3, 2, HYB_PLAIN, prepare_attention_pull_##name,      \
+                  attention_pull_##name)
 
 const hyb_kernel HYB_SYM(hyb_attention_kernels)[] = {
-    ATTENTION_ROWS(HYB_F32, f32),
-    ATTENTION_ROWS(HYB_F64, f64),
+    ATTENTION_ROWS(HYB_F32, f32)
+    ATTENTION_ROWS(HYB_F64, f64)
     {0},
 };
 #undef ATTENTION_ROWS

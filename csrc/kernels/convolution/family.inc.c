@@ -35,6 +35,9 @@
  * axis: the results at places r, r + s, r + 2 s ... need every s-th item of the kernel only.  So one
  * description, conv_axis, serves both, and nothing is multiplied by an inserted zero.
  */
+#pragma once
+
+#include "kernels/matmul/family.inc.c"
 
 #define CONV_LIMIT INT32_MAX           /* of strides, paddings, dilations and the sizes of axes */
 #define CONV_SLICE_BYTES (384 << 10)   /* of copied columns, to stay in the second-level cache */
@@ -427,21 +430,21 @@ typedef enum { CONV_WHOLE, CONV_PREPARES, CONV_PREPARED } conv_part;
 #undef EACH
 
 #define CONVOLUTION_ROWS(t)                                                                      \
-    {"conv", HYB_DTYPE_##t, 2, 2, 10, HYB_POST_OPS, HYB_SYM(prepare_conv_##t), HYB_SYM(conv_##t)},  \
-    {"conv_transpose", HYB_DTYPE_##t, 2, 2, 10, HYB_POST_OPS, HYB_SYM(prepare_conv_transpose_##t),  \
-     HYB_SYM(conv_transpose_##t)},                                                               \
-    {"conv_prepare", HYB_DTYPE_##t, 1, 1, 17, HYB_PLAIN, HYB_SYM(prepare_conv_prepare_##t),        \
-     HYB_SYM(conv_prepare_##t)},                                                                 \
-    {"conv_prepared", HYB_DTYPE_##t, 3, 1, 10, HYB_POST_OPS, HYB_SYM(prepare_conv_prepared_##t),   \
-     HYB_SYM(conv_prepared_##t)},                                                                \
-    {"conv_weight", HYB_DTYPE_##t, 2, 1, 10, HYB_PLAIN, HYB_SYM(prepare_conv_weight_##t),        \
-     HYB_SYM(conv_weight_##t)},
+    HYB_TABLE_ROW(conv, HYB_DTYPE_##t, 2, 2, 10, HYB_POST_OPS, prepare_conv_##t, conv_##t)       \
+    HYB_TABLE_ROW(conv_transpose, HYB_DTYPE_##t, 2, 2, 10, HYB_POST_OPS,                         \
+                  prepare_conv_transpose_##t, conv_transpose_##t)                                \
+    HYB_TABLE_ROW(conv_prepare, HYB_DTYPE_##t, 1, 1, 17, HYB_PLAIN, prepare_conv_prepare_##t,    \
+                  conv_prepare_##t)                                                              \
+    HYB_TABLE_ROW(conv_prepared, HYB_DTYPE_##t, 3, 1, 10, HYB_POST_OPS,                          \
+                  prepare_conv_prepared_##t, conv_prepared_##t)                                  \
+    HYB_TABLE_ROW(conv_weight, HYB_DTYPE_##t, 2, 1, 10, HYB_PLAIN, prepare_conv_weight_##t,      \
+                  conv_weight_##t)
 
-#define CONVOLUTION_BLOCKED_ROWS(t)                                                               \
-    {"conv_blocked_prepare", HYB_DTYPE_##t, 1, 1, 15, HYB_PLAIN,                                  \
-     HYB_SYM(prepare_conv_blocked_prepare_##t), HYB_SYM(conv_blocked_prepare_##t)},               \
-    {"conv_blocked", HYB_DTYPE_##t, 3, 1, 10, HYB_POST_OPS, HYB_SYM(prepare_conv_blocked_##t),     \
-     HYB_SYM(conv_blocked_##t)},
+#define CONVOLUTION_BLOCKED_ROWS(t)                                                              \
+    HYB_TABLE_ROW(conv_blocked_prepare, HYB_DTYPE_##t, 1, 1, 15, HYB_PLAIN,                      \
+                  prepare_conv_blocked_prepare_##t, conv_blocked_prepare_##t)                    \
+    HYB_TABLE_ROW(conv_blocked, HYB_DTYPE_##t, 3, 1, 10, HYB_POST_OPS, prepare_conv_blocked_##t, \
+                  conv_blocked_##t)
 
 const hyb_kernel HYB_SYM(hyb_convolution_kernels)[] = {
     HYB_FLOATS(CONVOLUTION_ROWS)

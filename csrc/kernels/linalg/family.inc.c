@@ -36,6 +36,9 @@
  * parts: linalg/products (c -= a b), triangular (Cholesky, LU, systems), reflections (QR),
  * iteration (rotations that make a band diagonal), spectral (eigenvalues, singular values).
  */
+#pragma once
+
+#include "kernels/matmul/family.inc.c"
 
 #define LINALG_BASE 16    /* rows or columns that recursion leaves to plain loops */
 #define LINALG_DEPTH 128  /* of a block of k of a product */
@@ -189,15 +192,15 @@ static hyb_status linalg_prepare(const hyb_call *call, int32_t dtype, bool squar
 #include "kernels/each_float.inc.c"
 #undef EACH
 
-#define LINALG_ROW(name, n_in, n_out, t)                                                           \
-    {#name, HYB_DTYPE_##t, n_in, n_out, 0, HYB_PLAIN, HYB_SYM(prepare_##name##_##t),               \
-     HYB_SYM(name##_##t)},
-#define LINALG_ROWS(t)                                                                             \
-    LINALG_ROW(cholesky, 1, 1, t) LINALG_ROW(solve, 2, 1, t) LINALG_ROW(inv, 1, 1, t)              \
-    LINALG_ROW(solve_lower, 2, 1, t) LINALG_ROW(solve_upper, 2, 1, t)                              \
-    LINALG_ROW(det, 1, 1, t) LINALG_ROW(slogdet, 1, 2, t) LINALG_ROW(qr, 1, 2, t)                  \
-    LINALG_ROW(qr_complete, 1, 2, t) LINALG_ROW(eigh, 1, 2, t) LINALG_ROW(eigvalsh, 1, 1, t)       \
-    LINALG_ROW(svd, 1, 3, t) LINALG_ROW(svd_full, 1, 3, t) LINALG_ROW(svdvals, 1, 1, t)            \
+#define LINALG_ROW(name, n_in, n_out, t)                                                         \
+    HYB_TABLE_ROW(name, HYB_DTYPE_##t, n_in, n_out, 0, HYB_PLAIN, prepare_##name##_##t,          \
+                  name##_##t)
+#define LINALG_ROWS(t)                                                                           \
+    LINALG_ROW(cholesky, 1, 1, t) LINALG_ROW(solve, 2, 1, t) LINALG_ROW(inv, 1, 1, t)            \
+    LINALG_ROW(solve_lower, 2, 1, t) LINALG_ROW(solve_upper, 2, 1, t)                            \
+    LINALG_ROW(det, 1, 1, t) LINALG_ROW(slogdet, 1, 2, t) LINALG_ROW(qr, 1, 2, t)                \
+    LINALG_ROW(qr_complete, 1, 2, t) LINALG_ROW(eigh, 1, 2, t) LINALG_ROW(eigvalsh, 1, 1, t)     \
+    LINALG_ROW(svd, 1, 3, t) LINALG_ROW(svd_full, 1, 3, t) LINALG_ROW(svdvals, 1, 1, t)          \
     LINALG_ROW(pinv, 2, 1, t) LINALG_ROW(cofactors, 1, 1, t)
 
 const hyb_kernel HYB_SYM(hyb_linalg_kernels)[] = {

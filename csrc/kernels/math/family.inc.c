@@ -20,6 +20,7 @@
  * All coefficients are minimax fits (Remez), rounded one after another, the low powers first, or
  * all at once where the interval has 0 inside.
  */
+#pragma once
 
 /* Horner's rule with constant coefficients, the lowest power first. */
 #define HYB_HORNER(T, V, name)                                                            \

@@ -20,6 +20,10 @@
  * Bits       the order of summation of an element is given by K, and by whether the product is a
  *            single row or column; never by the layout of a and b.  Integers wrap.
  */
+#pragma once
+
+#include "kernels/elementwise.inc.c"
+#include "kernels/operands.inc.c"
 
 #include "kernels/matmul/operands.inc.c"
 
@@ -92,25 +96,24 @@ static hyb_range matmul_rows(const hyb_call *call, size_t itemsize)
 
 #include "kernels/matmul/bytes.inc.c"
 
-#define MATMUL_ROW(t)                                                                              \
-    {"matmul", HYB_DTYPE_##t, 2, 1, 0, HYB_POST_OPS, HYB_SYM(prepare_matmul_##t),                  \
-     HYB_SYM(matmul_##t)},
+#define MATMUL_ROW(t)                                                                            \
+    HYB_TABLE_ROW(matmul, HYB_DTYPE_##t, 2, 1, 0, HYB_POST_OPS, prepare_matmul_##t, matmul_##t)
 
-#define MATMUL_PREPARED_ROWS(t)                                                                   \
-    {"matmul_prepare", HYB_DTYPE_##t, 1, 1, 1, HYB_PLAIN, HYB_SYM(prepare_matmul_prepare_##t),     \
-     HYB_SYM(matmul_prepare_##t)},                                                               \
-    {"matmul_prepared", HYB_DTYPE_##t, 2, 1, 0, HYB_POST_OPS,                                     \
-     HYB_SYM(prepare_matmul_prepared_##t), HYB_SYM(matmul_prepared_##t)},                         \
-    {"matmul_sum", HYB_DTYPE_##t, 3, 1, 1, HYB_PLAIN, HYB_SYM(prepare_matmul_sum_##t),            \
-     HYB_SYM(matmul_sum_##t)},
+#define MATMUL_PREPARED_ROWS(t)                                                                  \
+    HYB_TABLE_ROW(matmul_prepare, HYB_DTYPE_##t, 1, 1, 1, HYB_PLAIN, prepare_matmul_prepare_##t, \
+                  matmul_prepare_##t)                                                            \
+    HYB_TABLE_ROW(matmul_prepared, HYB_DTYPE_##t, 2, 1, 0, HYB_POST_OPS,                         \
+                  prepare_matmul_prepared_##t, matmul_prepared_##t)                              \
+    HYB_TABLE_ROW(matmul_sum, HYB_DTYPE_##t, 3, 1, 1, HYB_PLAIN, prepare_matmul_sum_##t,         \
+                  matmul_sum_##t)
 
 const hyb_kernel HYB_SYM(hyb_matmul_kernels)[] = {
     HYB_NUMBERS(MATMUL_ROW)
     HYB_FLOATS(MATMUL_PREPARED_ROWS)
-    {"matmul_integer", HYB_I8, 2, 1, 0, HYB_POST_OPS, HYB_SYM(prepare_matmul_integer),
-     HYB_SYM(matmul_integer)},
-    {"matmul_integer", HYB_U8, 2, 1, 0, HYB_POST_OPS, HYB_SYM(prepare_matmul_integer),
-     HYB_SYM(matmul_integer)},
+    HYB_TABLE_ROW(matmul_integer, HYB_I8, 2, 1, 0, HYB_POST_OPS, prepare_matmul_integer,
+                  matmul_integer)
+    HYB_TABLE_ROW(matmul_integer, HYB_U8, 2, 1, 0, HYB_POST_OPS, prepare_matmul_integer,
+                  matmul_integer)
     {0},
 };
 #undef MATMUL_ROW

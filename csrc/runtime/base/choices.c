@@ -84,12 +84,15 @@ static void find_path(void)
 /* One line: whether it can be understood.  Those of other machines change nothing. */
 static bool take_line(const char *line, int64_t *values)
 {
-    char whose[128], name[64], more;
-    long long value;
-    const int fields = sscanf(line, " %127s %63s %lld %c", whose, name, &value, &more);
-    if (fields <= 0 || whose[0] == '#')
+    static const char spaces[] = " \t\n\r\v\f";
+    char words[LINE_BYTES], *rest;
+    snprintf(words, sizeof words, "%s", line);
+    const char *whose = strtok_r(words, spaces, &rest);
+    if (!whose || whose[0] == '#')
         return true; /* empty, or a comment */
-    if (fields != 3)
+    const char *name = strtok_r(NULL, spaces, &rest), *number = strtok_r(NULL, spaces, &rest);
+    int64_t value;
+    if (!number || !hyb_take_number(&number, &value) || *number || strtok_r(NULL, spaces, &rest))
         return false;
     if (strcmp(whose, "*") != 0 && strcmp(whose, source.machine) != 0)
         return true;

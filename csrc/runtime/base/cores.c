@@ -4,8 +4,10 @@
  * quota, its own or that of a group around it, counts in full cores, rounded up.
  */
 #define _GNU_SOURCE /* sched_getaffinity */
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 #if defined(__linux__)
 #include <sched.h>
@@ -23,28 +25,45 @@ static FILE *open_under(const char *root, const char *path, const char *name)
     return n > 0 && n < (int)sizeof full ? fopen(full, "re") : NULL;
 }
 
+/* The first line of a file, which is closed; false: there is none. */
+static bool read_line(FILE *file, char *line)
+{
+    const bool read = file && fgets(line, LINE_BYTES, file) != NULL;
+    if (file)
+        fclose(file);
+    return read;
+}
+
+bool hyb_take_number(const char **at, int64_t *number)
+{
+    char *end;
+    errno = 0;
+    const long long found = strtoll(*at, &end, 10);
+    if (end == *at || errno)
+        return false;
+    *at = end;
+    *number = found;
+    return true;
+}
+
 #if defined(__linux__)
 /* Whether `cpu` is the first of its core's hardware threads that is among `ours`. */
 static bool comes_first(const char *root, int cpu, const cpu_set_t *ours)
 {
     char path[64], line[LINE_BYTES];
     snprintf(path, sizeof path, "/sys/devices/system/cpu/cpu%d/topology", cpu);
-    FILE *file = open_under(root, path, "thread_siblings_list");
-    if (!file)
-        return true;
-    const bool read = fgets(line, sizeof line, file) != NULL;
-    fclose(file);
     const char *at = line;
-    int low, high, used;
-    while (read && sscanf(at, "%d%n", &low, &used) == 1) { /* "0,4" or "0-1" */
-        at += used;
-        if (low < 0)
-            break;
+    int64_t low, high;
+    if (!read_line(open_under(root, path, "thread_siblings_list"), line))
+        return true;
+    while (hyb_take_number(&at, &low) && low >= 0) { /* "0,4" or "0-1" */
         high = low;
-        if (*at == '-' && sscanf(at + 1, "%d%n", &high, &used) == 1)
-            at += 1 + used;
-        for (int sibling = low; sibling <= high && sibling < cpu && sibling < CPU_SETSIZE; sibling++)
-            if (CPU_ISSET(sibling, ours))
+        if (*at == '-') {
+            at++;
+            hyb_take_number(&at, &high);
+        }
+        for (int64_t sibling = low; sibling <= high && sibling < cpu && sibling < CPU_SETSIZE; sibling++)
+            if (CPU_ISSET((int)sibling, ours))
                 return false;
         if (*at != ',')
             break;
@@ -69,7 +88,7 @@ static int core_count(const char *root)
     return (int)sysconf(_SC_NPROCESSORS_ONLN);
 }
 
-static int cores_of(long long quota, long long period)
+static int cores_of(int64_t quota, int64_t period)
 {
     if (quota <= 0 || period <= 0 || quota / period >= HYB_MAX_THREADS)
         return INT_MAX;
@@ -79,22 +98,21 @@ static int cores_of(long long quota, long long period)
 /* What the one group at `path` allows; INT_MAX: all there is. */
 static int quota_at(const char *root, const char *path)
 {
-    long long quota = -1, period = -1;
+    int64_t quota = -1, period = -1;
+    char line[LINE_BYTES];
+    const char *at = line;
     FILE *file = open_under(root, path, "cpu.max"); /* "max 100000" or "150000 100000" */
     if (file) {
-        if (fscanf(file, "%lld %lld", &quota, &period) != 2)
+        if (!read_line(file, line) || !hyb_take_number(&at, &quota) || !hyb_take_number(&at, &period))
             quota = -1;
-        fclose(file);
         return cores_of(quota, period);
     }
     const char *const names[] = {"cpu.cfs_quota_us", "cpu.cfs_period_us"}; /* version 1 */
-    long long *const values[] = {&quota, &period};
+    int64_t *const values[] = {&quota, &period};
     for (int i = 0; i < 2; i++) {
-        file = open_under(root, path, names[i]);
-        if (file && fscanf(file, "%lld", values[i]) != 1)
+        at = line;
+        if (read_line(open_under(root, path, names[i]), line) && !hyb_take_number(&at, values[i]))
             *values[i] = -1;
-        if (file)
-            fclose(file);
     }
     return cores_of(quota, period);
 }

@@ -1,4 +1,5 @@
 /* cpu.c - which instruction sets this machine runs, and which one is asked for. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "isa/tables.h"
@@ -40,14 +41,14 @@ const hyb_isa *hyb_select_isa(void)
 {
     const hyb_isa *best = NULL, *asked = NULL;
     const char *name = getenv("HYBRID_ISA");
+    char *end = supported_names;
     supported_names[0] = 0;
     for (int i = 0; i < N_ISAS; i++) {
         isas[i].supported = supports(isas[i].name);
         if (!isas[i].supported)
             continue;
-        if (best)
-            strcat(supported_names, " ");
-        strcat(supported_names, isas[i].name);
+        const char *const space = best ? " " : "";
+        end += snprintf(end, (size_t)(supported_names + sizeof supported_names - end), "%s%s", space, isas[i].name);
         best = &isas[i];
         if (name && strcmp(name, isas[i].name) == 0)
             asked = &isas[i];

@@ -7,9 +7,9 @@
 #define DECLARE_TABLE(family, isa) extern const hyb_kernel hyb_##family##_kernels_##isa[];
 HYB_TABLES(DECLARE_TABLE)
 
-#define LIST_TABLE(family, isa) {#isa, hyb_##family##_kernels_##isa},
+#define LIST_TABLE(family, isa) {#isa, #family, hyb_##family##_kernels_##isa},
 static const struct {
-    const char *isa;
+    const char *isa, *family;
     const hyb_kernel *kernels;
 } tables[] = {HYB_TABLES(LIST_TABLE)};
 enum { N_TABLES = sizeof tables / sizeof tables[0] };
@@ -17,6 +17,7 @@ enum { N_TABLES = sizeof tables / sizeof tables[0] };
 typedef struct {
     const hyb_kernel *kernel;
     const hyb_isa *isa;
+    const char *family;
 } entry;
 
 static struct {
@@ -58,7 +59,7 @@ static int32_t collect(const hyb_isa *widest, entry *entries)
             continue;
         for (const hyb_kernel *kernel = tables[t].kernels; kernel->name; kernel++, count++)
             if (entries)
-                entries[count] = (entry){kernel, isa};
+                entries[count] = (entry){kernel, isa, tables[t].family};
     }
     return count;
 }
@@ -110,3 +111,5 @@ int32_t hyb_kernel_named(const char *name, int32_t dtype)
 int32_t hyb_kernels(void) { return merged.count; }
 
 const hyb_isa *hyb_isa_of_kernel(int32_t kernel) { return merged.entries[kernel].isa; }
+
+const char *hyb_family_of_kernel(int32_t kernel) { return merged.entries[kernel].family; }

@@ -77,6 +77,11 @@ const char *hyb_kernel_isa(int32_t kernel)
     return ready_kernel(kernel) ? hyb_isa_of_kernel(kernel)->name : NULL;
 }
 
+const char *hyb_kernel_family(int32_t kernel)
+{
+    return ready_kernel(kernel) ? hyb_family_of_kernel(kernel) : NULL;
+}
+
 hyb_status hyb_kernel_counts(int32_t kernel, int32_t counts[3])
 {
     const hyb_kernel *found = ready_kernel(kernel);

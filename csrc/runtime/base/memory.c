@@ -82,7 +82,7 @@ static void unlock(int32_t class) { pthread_mutex_unlock(&locks[class % N_LOCKS]
 
 static char *data_of(block *b) { return (char *)b + ALIGNMENT; }
 
-static int64_t machine_bytes(void)
+int64_t hyb_machine_bytes(void)
 {
     int64_t bytes = atomic_load_explicit(&machine, memory_order_relaxed);
     if (bytes)
@@ -103,7 +103,7 @@ static int64_t machine_bytes(void)
  * dataset. */
 static int64_t cache_limit(void)
 {
-    const int64_t share = machine_bytes() / 8, most = 4LL << 30;
+    const int64_t share = hyb_machine_bytes() / 8, most = 4LL << 30;
     return share < most ? share : most;
 }
 
@@ -121,7 +121,7 @@ static block *system_allocate(int32_t class)
     const int64_t before = atomic_fetch_add(&held, class_bytes(class));
     void *data = NULL;
     const bool huge = is_huge(class);
-    if (before > machine_bytes() - bytes
+    if (before > hyb_machine_bytes() - bytes
         || posix_memalign(&data, huge ? HUGE_PAGE : ALIGNMENT, (size_t)bytes) != 0) {
         atomic_fetch_sub(&held, class_bytes(class));
         return NULL;

@@ -25,6 +25,7 @@ const char *hyb_isas_supported(void);
 hyb_status hyb_kernels_init(const hyb_isa *widest);
 const hyb_kernel *hyb_kernel_at(int32_t kernel); /* NULL: no such kernel */
 const hyb_isa *hyb_isa_of_kernel(int32_t kernel);
+const char *hyb_family_of_kernel(int32_t kernel);
 int32_t hyb_kernel_named(const char *name, int32_t dtype); /* -1, and an error: there is none */
 int32_t hyb_kernels(void);                                 /* how many there are */
 
@@ -32,6 +33,7 @@ int32_t hyb_kernels(void);                                 /* how many there are
 bool hyb_allocation_fails(void); /* whether fault injection wants this allocation to fail */
 void hyb_memory_lock(void);      /* every lock of the allocator, around fork */
 void hyb_memory_unlock(void);
+int64_t hyb_machine_bytes(void); /* memory and swap */
 
 /* scratch.c: a second scratch per thread, for the tiles of maps: a kernel may be using its own. */
 void *hyb_tile_scratch(size_t nbytes);
@@ -44,6 +46,10 @@ bool hyb_pool_confine(bool on); /* this thread; says whether it was */
 bool hyb_is_alone(void);        /* whether parallel_for, called now, would use this thread only */
 /* From now on this thread computes beside the pool, whose workers give up a seat for it; or no more. */
 void hyb_compute_apart(bool apart);
+
+/* cores.c: a whole number, after spaces; false: there is none.  scanf would be a tenth of a program that
+ * stands alone. */
+bool hyb_take_number(const char **at, int64_t *number);
 
 /* choices.c */
 typedef struct {

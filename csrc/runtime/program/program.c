@@ -86,7 +86,12 @@ static hyb_code *code_of(hyb_file *file, hyb_status opened, bool any_kernels)
 static hyb_program *loaded(hyb_file *file, hyb_status opened)
 {
     hyb_code *code = code_of(file, opened, false);
-    return code ? program_of(code, NULL) : NULL;
+    if (!code)
+        return NULL;
+    if (hyb_code_fits(code, !code->file.mapped) == HYB_OK)
+        return program_of(code, NULL);
+    hyb_code_release(code);
+    return NULL;
 }
 
 /* The name of the file goes before what is wrong with it. */
@@ -130,8 +135,9 @@ hyb_status hyb_program_check(const void *bytes, size_t n, int32_t flags)
     hyb_code *code = code_of(&file, hyb_file_take(&file, bytes, n, flags), flags & HYB_PROGRAM_ANY_KERNELS);
     if (!code)
         return HYB_BAD_FILE;
+    const hyb_status status = hyb_code_fits(code, false); /* whoever asks has the cells already */
     hyb_code_release(code);
-    return HYB_OK;
+    return status;
 }
 
 hyb_program *hyb_program_fork(hyb_program *program)
@@ -141,6 +147,25 @@ hyb_program *hyb_program_fork(hyb_program *program)
     hyb_program *fork = program_of(program->code, program);
     pthread_rwlock_unlock(&program->lock);
     return fork;
+}
+
+void hyb_program_set_budget(hyb_program *program, int64_t iterations)
+{
+    hyb_code *code = program->code;
+    atomic_store(&code->budget, iterations); /* of plans that are bound from now on, too */
+    for (int32_t i = 0; i < code->n_aheads; i++)
+        hyb_plan_set_budget(code->aheads[i].plan, iterations);
+    for (int32_t f = 0; f < code->n_functions; f++) {
+        hyb_function *function = &code->functions[f];
+        const bool shared = function->row->n_symbols > 0; /* other threads may bind plans now */
+        if (shared)
+            pthread_mutex_lock(&function->lock);
+        for (int i = 0; i < HYB_BOUND_KEPT; i++)
+            if (function->bound[i])
+                hyb_plan_set_budget(function->bound[i]->plan, iterations);
+        if (shared)
+            pthread_mutex_unlock(&function->lock);
+    }
 }
 
 void hyb_program_free(hyb_program *program)

@@ -294,9 +294,12 @@ typedef struct {
     hyb_case *cases;
     hyb_ahead *aheads;
     bool *written; /* of each cell: whether a function writes it */
+    bool *swapped; /* and whether one does so elsewhere, so that it needs a spare */
     int32_t n_functions, n_cells, n_types, n_cases, n_aheads;
     int32_t n_locks; /* of functions, that are made */
     bool any_kernels, lacks; /* kernels may be missing; some are, so there are no plans: nothing runs */
+    int64_t taken;           /* bytes beside the file, without what functions of open axes take */
+    _Atomic int64_t budget;  /* iterations of a run; 0: any number */
     char *memory; /* in which these stand */
 } hyb_code;
 
@@ -346,6 +349,11 @@ static inline const hyb_external_row *hyb_externals(const hyb_code *code, const 
 /* program_check.c: tables as they have to be; fills types, functions and what is written. */
 hyb_status hyb_code_read(hyb_code *code, hyb_file *file, bool any_kernels);
 void hyb_code_release(hyb_code *code);
+
+/* program_limit.c: whether the memory that a program takes beside its file is within the limit; and what
+ * a function takes at sizes. */
+hyb_status hyb_code_fits(hyb_code *code, bool copies_cells);
+hyb_status hyb_bound_fits(const hyb_code *code, const hyb_function *function, const hyb_bound *bound);
 
 /* program_bind.c: sizes of inputs, and functions at these. */
 hyb_status hyb_sizes_of(const hyb_code *code, const hyb_function *function, const hyb_layout *layouts, int64_t *sizes);

@@ -206,9 +206,11 @@ static hyb_status make_plan(hyb_code *code, const hyb_function *function, hyb_bo
     }
     if (!bound->plan)
         return HYB_BAD_FILE;
-    if (known > 0) /* one of many that run in turn */
-        hyb_plan_share_arena(bound->plan);
-    return HYB_OK;
+    hyb_plan_set_budget(bound->plan, atomic_load(&code->budget));
+    if (known == 0)
+        return HYB_OK;
+    hyb_plan_share_arena(bound->plan); /* one of many that run in turn */
+    return hyb_bound_fits(code, function, bound);
 }
 
 static hyb_status make_bound(hyb_code *code, const hyb_function *function, const int64_t *given, hyb_bound **made)

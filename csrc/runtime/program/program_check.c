@@ -413,6 +413,7 @@ hyb_status hyb_code_read(hyb_code *code, hyb_file *file, bool any_kernels)
         rounded((size_t)code->n_cells), rounded((size_t)code->n_cells * sizeof(int32_t)),
         rounded((size_t)code->n_cells * sizeof(int32_t)),
         rounded((size_t)code->n_cases * sizeof(hyb_case)), rounded((size_t)code->n_aheads * sizeof(hyb_ahead)),
+        rounded((size_t)code->n_cells),
     };
     enum { PARTS = sizeof sizes / sizeof *sizes };
     char *parts[PARTS];
@@ -431,6 +432,7 @@ hyb_status hyb_code_read(hyb_code *code, hyb_file *file, bool any_kernels)
     code->written = (bool *)parts[3];
     code->cases = (hyb_case *)parts[6];
     code->aheads = (hyb_ahead *)parts[7];
+    code->swapped = (bool *)parts[8];
     TRY(find_kernels(code));
     TRY(read_types(code));
     TRY(check_cells(code));

@@ -130,10 +130,14 @@ static hyb_status find_memory(const hyb_bound *bound, size_t room, running *run)
     const int32_t n = bound->of->plan_row->n_externals;
     const size_t table = n > ON_STACK ? ((size_t)n * sizeof(void *) + 63) / 64 * 64 : 0;
     const size_t nbytes = table + (size_t)bound->scratch_nbytes + room;
-    run->memory = NULL;
-    if (nbytes > 0 && !(run->memory = hyb_alloc(nbytes)))
+    run->memory = run->scratch = run->copies = NULL;
+    run->externals = run->on_stack;
+    if (nbytes == 0)
+        return HYB_OK;
+    if (!(run->memory = hyb_alloc(nbytes)))
         return hyb_fail(HYB_NO_MEMORY, "no memory for %zu bytes of a run", nbytes);
-    run->externals = table ? (void **)run->memory : run->on_stack;
+    if (table)
+        run->externals = (void **)run->memory;
     run->scratch = run->memory + table;
     run->copies = run->scratch + bound->scratch_nbytes;
     return HYB_OK;

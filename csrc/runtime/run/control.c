@@ -252,7 +252,7 @@ hyb_status hyb_run_control(hyb_run *run, const hyb_plan_step *step, int32_t inde
     case HYB_STEP_NEXT: return run_next(run, step, index);
     case HYB_STEP_PARALLEL: return hyb_run_group(run, step->group);
     case HYB_STEP_PRINT:
-    case HYB_STEP_FAIL: return hyb_run_message(run, step, index);
+    case HYB_STEP_FAIL: return HYB_HAS_MESSAGES ? hyb_run_message(run, step, index) : HYB_BAD_ARGUMENT;
     default: return run_host(run, step, index);
     }
 }

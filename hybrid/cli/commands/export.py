@@ -1,12 +1,20 @@
-"""``hybrid export``: write functions to a file that runs without Python."""
+"""``hybrid export``: write functions to a file that runs without Python, or to a program in C."""
 
+import os
+import tempfile
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
 import hybrid as hy
-from hybrid.cli.user_input import fail, load_function, parse_dims, parse_open_types
+from hybrid.cli.user_input import (
+    fail,
+    load_function,
+    load_program,
+    parse_dims,
+    parse_open_types,
+)
 from hybrid.errors import HybridError
 
 app = typer.Typer()
@@ -14,8 +22,13 @@ app = typer.Typer()
 
 @app.command()
 def export(
-    target: Annotated[str, typer.Argument(help="path/to/file.py:function or module:function")],
-    output: Annotated[Path, typer.Option("--output", "-o", help="the file to write")],
+    target: Annotated[
+        str, typer.Argument(help="path/to/file.py:function, module:function, or a program's file")
+    ],
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="the file to write")] = None,
+    standalone: Annotated[
+        Path | None, typer.Option(help="write C sources of one binary to this folder")
+    ] = None,
     inputs: Annotated[
         list[str] | None,
         typer.Option("--input", "-i", help="type of an input: f32[8,4], f32[batch,4]"),
@@ -27,10 +40,31 @@ def export(
 ) -> None:
     """Write TARGET, a function or Module, with its state to a file; runs nothing.
 
-    ``hybrid run``, ``hybrid inspect`` and C read it.
+    ``hybrid run``, ``hybrid inspect``, ``hybrid-run`` and C read it.  With --standalone the file
+    and the C sources of just what it uses go to a folder, where ``make`` makes a program of them.
     """
-    dims = parse_dims(sizes or [])
-    types, dynamic = parse_open_types(inputs or [], dims)
+    if output is None and standalone is None:
+        fail("nothing is to be written. Fix: give --output FILE, or --standalone FOLDER.")
+    if Path(target).is_file():
+        if output is not None or inputs or sizes or name is not None:
+            fail(f"{target} is a file already: --standalone alone goes with it.")
+        if standalone is not None:
+            load_program(Path(target))  # which says what is wrong with it
+            write_standalone(Path(target), standalone)
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        path = output or Path(folder, "program.hyb")
+        write_program(target, path, inputs or [], sizes or [], name)
+        if standalone is not None:
+            write_standalone(path, standalone)
+
+
+def write_program(
+    target: str, path: Path, inputs: list[str], sizes: list[str], name: str | None
+) -> None:
+    """Export what ``target`` names to the file ``path``."""
+    dims = parse_dims(sizes)
+    types, dynamic = parse_open_types(inputs, dims)
     named = {dim.name for axes in dynamic.values() for dim in axes.values()}
     for name_of_size in dims.keys() - named:
         fail(f"--size {name_of_size} is of no axis of an --input.")
@@ -38,11 +72,28 @@ def export(
     arguments = [hy.zeros(t.shape, dtype=t.dtype) for t in types]
     try:
         if name is None:
-            hy.export(function, output, *arguments, dynamic=dynamic)
+            hy.export(function, path, *arguments, dynamic=dynamic)
         else:
-            hy.export({name: (function, *arguments)}, output, dynamic=dynamic)
+            hy.export({name: (function, *arguments)}, path, dynamic=dynamic)
     except (HybridError, TypeError) as error:  # TypeError: another number of arguments
         fail(f"{target}: {error}")
     except OSError as error:
-        fail(f"--output {output} cannot be written: {error.strerror}.")
-    typer.echo(f"{output}: {output.stat().st_size:,} bytes")
+        fail(f"--output {path} cannot be written: {error.strerror}.")
+    typer.echo(f"{path}: {path.stat().st_size:,} bytes")
+
+
+def write_standalone(path: Path, folder: Path) -> None:
+    """Write the program in ``path`` and its sources to ``folder``."""
+    from hybrid.programs import standalone  # most exports do without
+
+    try:
+        standalone.write_standalone(path, folder)
+    except HybridError as error:
+        fail(f"--standalone {folder}: {error}")
+    except OSError as error:
+        fail(f"--standalone {folder} cannot be written: {error.strerror}.")
+    files = [os.path.join(at, name) for at, _, names in os.walk(folder) for name in names]
+    size = sum(map(os.path.getsize, files))
+    typer.echo(
+        f"{folder}: {len(files)} files, {size:,} bytes. `make -C {folder}` makes the program."
+    )
