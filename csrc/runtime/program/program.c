@@ -3,14 +3,6 @@
 
 #include "runtime/program/program.h"
 
-static hyb_status make_block(hyb_cell *cell, int which)
-{
-    cell->block[which] = hyb_alloc((size_t)cell->nbytes);
-    if (!cell->block[which])
-        return hyb_fail(HYB_NO_MEMORY, "no memory for a cell of %lld bytes", (long long)cell->nbytes);
-    return HYB_OK;
-}
-
 /* The cells as they are in `from`, or in the file. */
 static hyb_status make_cells(hyb_program *program, const hyb_program *from)
 {
@@ -23,18 +15,9 @@ static hyb_status make_cells(hyb_program *program, const hyb_program *from)
         const bool shared = from ? !code->written[i] && !from->cells[i].block[0] : code->file.mapped;
         if (shared || cell->nbytes == 0)
             continue;
-        TRY(make_block(cell, 0));
+        TRY(hyb_cell_block(cell, 0));
         cell->data = memcpy(cell->block[0], cell->data, (size_t)cell->nbytes);
     }
-    return HYB_OK;
-}
-
-hyb_status hyb_cell_spare(hyb_cell *cell)
-{
-    if (cell->spare || cell->nbytes == 0)
-        return HYB_OK;
-    TRY(make_block(cell, 1));
-    cell->spare = cell->block[1];
     return HYB_OK;
 }
 

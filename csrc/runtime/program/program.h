@@ -323,13 +323,29 @@ struct hyb_program {
     pthread_rwlock_t lock; /* runs that write a cell exclude others */
 };
 
+static inline const hyb_binding_row *hyb_bindings(const hyb_code *code, int32_t first)
+{
+    return (const hyb_binding_row *)code->file.section[HYB_SECTION_BINDINGS].bytes + first;
+}
+
+static inline const hyb_value_row *hyb_values(const hyb_code *code, int32_t first)
+{
+    return (const hyb_value_row *)code->file.section[HYB_SECTION_VALUES].bytes + first;
+}
+
+static inline const hyb_cell_row *hyb_cell_rows(const hyb_code *code)
+{
+    return (const hyb_cell_row *)code->file.section[HYB_SECTION_CELLS].bytes;
+}
+
+static inline const hyb_external_row *hyb_externals(const hyb_code *code, const hyb_plan_row *plan)
+{
+    return (const hyb_external_row *)code->file.section[HYB_SECTION_EXTERNALS].bytes + plan->first_external;
+}
+
 /* program_check.c: tables as they have to be; fills types, functions and what is written. */
 hyb_status hyb_code_read(hyb_code *code, hyb_file *file, bool any_kernels);
 void hyb_code_release(hyb_code *code);
-const hyb_binding_row *hyb_bindings(const hyb_code *code, int32_t first);
-const hyb_value_row *hyb_values(const hyb_code *code, int32_t first);
-const hyb_cell_row *hyb_cell_rows(const hyb_code *code);
-const hyb_external_row *hyb_externals(const hyb_code *code, const hyb_plan_row *plan);
 
 /* program_bind.c: sizes of inputs, and functions at these. */
 hyb_status hyb_sizes_of(const hyb_code *code, const hyb_function *function, const hyb_layout *layouts, int64_t *sizes);
@@ -339,7 +355,8 @@ const hyb_case *hyb_case_at(const hyb_code *code, const hyb_function *function, 
 
 /* program_run.c: computes ahead what is kept, while nothing else runs. */
 hyb_status hyb_program_prepare(hyb_program *program, int32_t ahead);
-hyb_status hyb_cell_spare(hyb_cell *cell); /* program.c: there is room for what is not written in place */
+hyb_status hyb_cell_block(hyb_cell *cell, int which);
+hyb_status hyb_cell_spare(hyb_cell *cell); /* there is room for what is not written in place */
 
 /* program_text.c */
 enum { HYB_TYPE_TEXT = 128 };

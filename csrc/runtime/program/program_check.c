@@ -6,26 +6,6 @@
 enum { MOST_ROWS = 1 << 16, NAME = 96 };
 static const int64_t MOST_BYTES = INT64_C(1) << 46; /* of a value: sums of MOST_ROWS of them do not wrap */
 
-const hyb_binding_row *hyb_bindings(const hyb_code *code, int32_t first)
-{
-    return (const hyb_binding_row *)code->file.section[HYB_SECTION_BINDINGS].bytes + first;
-}
-
-const hyb_value_row *hyb_values(const hyb_code *code, int32_t first)
-{
-    return (const hyb_value_row *)code->file.section[HYB_SECTION_VALUES].bytes + first;
-}
-
-const hyb_cell_row *hyb_cell_rows(const hyb_code *code)
-{
-    return (const hyb_cell_row *)code->file.section[HYB_SECTION_CELLS].bytes;
-}
-
-const hyb_external_row *hyb_externals(const hyb_code *code, const hyb_plan_row *plan)
-{
-    return (const hyb_external_row *)code->file.section[HYB_SECTION_EXTERNALS].bytes + plan->first_external;
-}
-
 static bool is_text(const hyb_file *file, hyb_text text)
 {
     size_t n;

@@ -16,6 +16,23 @@ static const char *name_of(const hyb_program *program, hyb_text text, char *show
     return hyb_shown(&program->code->file, text, shown, NAME);
 }
 
+hyb_status hyb_cell_block(hyb_cell *cell, int which)
+{
+    cell->block[which] = hyb_alloc((size_t)cell->nbytes);
+    if (!cell->block[which])
+        return hyb_fail(HYB_NO_MEMORY, "no memory for a cell of %lld bytes", (long long)cell->nbytes);
+    return HYB_OK;
+}
+
+hyb_status hyb_cell_spare(hyb_cell *cell)
+{
+    if (cell->spare || cell->nbytes == 0)
+        return HYB_OK;
+    TRY(hyb_cell_block(cell, 1));
+    cell->spare = cell->block[1];
+    return HYB_OK;
+}
+
 /* Room for what a plan makes ahead. */
 static hyb_status make_kept(hyb_kept *kept, const hyb_ahead *ahead)
 {
