@@ -8,6 +8,7 @@
 #define HYB_HAS_KERNEL(name, dtype) 1, 1
 #define HYB_HAS_ISA(isa) 1, 1
 #define HYB_HAS_MESSAGES 1 /* steps that print or raise */
+#define HYB_HAS_SIZES 1    /* axes that are open */
 
 /* The families that have a table. */
 #define HYB_FAMILIES(X, isa)                                                                  \

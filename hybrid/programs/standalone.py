@@ -49,9 +49,11 @@ STATIC   ?= -static
 CFLAGS   ?= -O3
 SMALL    ?= -Os  # for what makes plans, and for the plainest set beside a better one
 override CFLAGS += -std=gnu11 -fno-math-errno -ffp-contract=fast -fwrapv -fvisibility=hidden \\
-                   -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -pthread
+                   -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -pthread \\
+                   -fno-align-functions -fno-align-jumps -fno-align-labels -fno-align-loops
 override CPPFLAGS += -DHYB_EMBEDDED -Iinclude -I. $(foreach isa,$(ISA),-DHYB_BUILDS_$(isa)=1,1)
-override LDFLAGS += $(STATIC) -pthread -Wl,--gc-sections -Wl,-z,noseparate-code -s
+override LDFLAGS += $(STATIC) -pthread -Wl,--gc-sections -Wl,-z,noseparate-code \\
+                    -Wl,-z,norelro -Wl,--build-id=none -s
 
 SETS    := $(sort baseline $(ISA) $(patsubst avx512,avx512_dot,$(filter avx512,$(ISA))))
 SOURCES := program.c $(wildcard runtime/*/*.c tools/*.c) $(SETS:%=isa/%.c)
@@ -92,12 +94,13 @@ def write_standalone(path: str | os.PathLike[str], folder: str | os.PathLike[str
         raise ProgramError(f"{target} is not empty", fix="give a folder that is not there")
     used = [(file.text(row["name"]), int(row["dtype"])) for row in file.rows["kernels"]]
     messages = not file.step_kinds().isdisjoint([kind for kind, _ in native.MESSAGE_STEPS.values()])
+    sizes = len(file.rows["symbols"]) > 0
     families = sorted({_family(name, dtype) for name, dtype in used})
     made = {
         "program.hyb": bytes(file.content),
         "program.c": _PROGRAM.encode(),
         "Makefile": _MAKEFILE.encode(),
-        _SELECTION: _selection(used, families, messages).encode(),
+        _SELECTION: _selection(used, families, messages, sizes).encode(),
         _FAMILIES: _includes(families).encode(),
     }
     for name, content in {**_sources(families), **made}.items():
@@ -123,7 +126,9 @@ def _includes(families: list[str]) -> str:
     )
 
 
-def _selection(used: list[tuple[str, int]], families: list[str], messages: bool) -> str:
+def _selection(
+    used: list[tuple[str, int]], families: list[str], messages: bool, sizes: bool
+) -> str:
     kernels = [
         f"#define HYB_USES_{name}_HYB_{DTYPES[dtype].short.upper()} 1, 1" for name, dtype in used
     ]
@@ -135,6 +140,7 @@ def _selection(used: list[tuple[str, int]], families: list[str], messages: bool)
             "#define HYB_HAS_KERNEL(name, dtype) HYB_USES_##name##_##dtype",
             "#define HYB_HAS_ISA(isa) HYB_BUILDS_##isa",
             f"#define HYB_HAS_MESSAGES {int(messages)}",
+            f"#define HYB_HAS_SIZES {int(sizes)}",
             "#define HYB_FAMILIES(X, isa) " + " ".join(f"X({family}, isa)" for family in families),
             *sorted(set(kernels)),
             "#endif",

@@ -1,6 +1,7 @@
 /* fills.c - literals that depend on sizes: numbers, ranges, masks, as NumPy makes them. */
 #include <math.h>
 
+#include "isa/selection.h"
 #include "runtime/program/program.h"
 
 static const int64_t MOST_BYTES = INT64_C(1) << 40;
@@ -136,6 +137,8 @@ static void store(int32_t dtype, bool is_real, int64_t whole, double real, char 
 
 int64_t hyb_fill(const hyb_fill_row *row, const int64_t *numbers, int64_t n_numbers, char *to)
 {
+    if (!HYB_HAS_SIZES)
+        return -1;
     const int64_t itemsize = hyb_itemsize(row->dtype);
     if (row->kind < 0 || row->kind >= HYB_FILLS || itemsize == 0)
         return -1;

@@ -4,6 +4,7 @@
  * doubles of the same library of the system.  Nothing wraps: what does not fit is an error. */
 #include <math.h>
 
+#include "isa/selection.h"
 #include "runtime/program/program.h"
 
 static const struct { const char *name; double (*compute)(double); } HYB_MATH[] = {
@@ -224,6 +225,8 @@ bool hyb_formulas_hold(const hyb_file *file, int32_t first, int32_t n, int32_t k
 
 const char *hyb_evaluate(const hyb_file *file, int32_t first, int32_t n, int32_t known, int64_t *numbers)
 {
+    if (!HYB_HAS_SIZES)
+        return n == 0 ? NULL : "this library has no axes that are open";
     const hyb_formula_row *rows = rows_of(file, first);
     for (int32_t i = 0; i < n; i++) {
         const hyb_formula_row *row = &rows[i];
