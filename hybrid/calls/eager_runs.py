@@ -14,7 +14,15 @@ import numpy as np
 
 from hybrid.calls.executable import Planned
 from hybrid.calls.families import Family
-from hybrid.calls.ledger import BINDING, BUCKET, CAPTURE, OPENING, LedgerInfo, Need
+from hybrid.calls.ledger import (
+    BINDING,
+    BUCKET,
+    CAPTURE,
+    OPENING,
+    LedgerInfo,
+    Need,
+    waiting_for,
+)
 from hybrid.calls.open_captures import OpenCapture
 from hybrid.calls.open_families import AtSizes, OpenFamily
 from hybrid.calls.plan_table import PlanTable
@@ -62,11 +70,11 @@ def holds_array(values: Iterable[Any]) -> bool:
     return False
 
 
-def plain_types(args: Sequence[Any], kwargs: dict[str, Any]) -> Hashable:
-    """What stands for the types of arguments that are all plain tensors; None if they are not."""
+def plain_kinds(args: Sequence[Any], kwargs: dict[str, Any]) -> Hashable:
+    """What stands for arguments that are all plain tensors, of any sizes; None if they are not."""
     if kwargs or ACTIVE or not plain(args):
         return None
-    return (is_recording(), *[t.type for t in args])
+    return (is_recording(), *[(t.type.dtype, t.type.rank) for t in args])
 
 
 def takes_as_is(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
@@ -86,35 +94,13 @@ def takes_eagerly(args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
     )
 
 
-def need_at(key: Hashable, made: OpenCapture, values: tuple[int, ...]) -> Need:
-    """What a call of ``key`` needs that an open capture serves at sizes of ``values``."""
+def need_at(made: OpenCapture, values: tuple[int, ...]) -> Need:
+    """What a call needs that an open capture serves at sizes of ``values``."""
     group = id(made)
-    if made.moves:
-        key = hash((key, values))
+    key = hash((group, values))
     if made.has_bucket(values):
         return Need(BINDING, key, None, group, values)
     return Need(BUCKET, key, group, group, values)
-
-
-class Unpaid:
-    """Calls of some types that the open capture ``made`` serves, and that wait for their plans.
-
-    It tells what they need without a look at all that there is.
-    """
-
-    __slots__ = ("key", "made")
-
-    def __init__(self, key: Hashable, made: OpenCapture) -> None:
-        self.key, self.made = key, made
-
-    def need(self, args: Sequence[Any]) -> Need | None:
-        """What a call of these types needs; None if that is to be looked up."""
-        made = self.made
-        with STATE:
-            if made.bound(args) is not None:
-                return None
-            values = made.values(args)
-        return None if values is None else need_at(self.key, made, values)
 
 
 class PlanRequest:
@@ -126,16 +112,11 @@ class PlanRequest:
         self.call, self.family, self.sizes, self.served = call, family, sizes, served
 
     @functools.cached_property
-    def key(self) -> Hashable:
-        """What the call has in common with those that the same plan would serve."""
-        return known_by(self.call, self.family)
-
-    @functools.cached_property
     def need(self) -> Need:
         """What the ledger knows it by."""
-        key, sizes = self.key, self.sizes
         if self.served is not None:
-            return need_at(key, *self.served)
+            return need_at(*self.served)
+        key, sizes = known_by(self.call, self.family), self.sizes
         with STATE:  # no stand-in is in the place of what may have other sizes
             opens = sizes is not None and sizes.opens(self.call.leaves)
         return Need(OPENING, key, id(sizes)) if opens else Need(CAPTURE, key)
@@ -267,14 +248,15 @@ class EagerRuns:
         """
         ledger = self.ledger
         assert ledger is not None
+        look = ledger.clock() - begin if begin else 0.0  # what is to be done is no part of a call
         planned.due = 2 * planned.calls  # should this raise
         if takes_as_is(args, kwargs) and ledger.wants_sample(planned):
             planned.calls -= 1
             result = self._sampled(planned, args, kwargs)
         else:
-            begin = begin or ledger.clock()
+            begin = ledger.clock()
             result = planned.run(*given)
-            ledger.ran(planned, ledger.clock() - begin)
+            ledger.ran(planned, ledger.clock() - begin + look)
         self._rest(ledger.settle(planned))
         if self.resting:
             self._warn(ledger.slower(planned))
@@ -340,22 +322,33 @@ class EagerRuns:
         start = ledger.clock()
         result = self._as_in_a_plan(call)
         self._ran(request.need, begin, start)
-        types = plain_types(call.args, call.kwargs)
-        if types is not None and request.served is not None:
-            self.table.wait(types, Unpaid(request.key, request.served[0]))
+        kinds = plain_kinds(call.args, call.kwargs)
+        if kinds is not None and request.served is not None:
+            self.table.unpaid[kinds] = request.served[0]
         return result
 
     def unpaid_again(self, args: Sequence[Any], kwargs: dict[str, Any], begin: float) -> Any:
-        """The eager run of a call like one that has got no plan; LOOK if it may get one now."""
-        types = plain_types(args, kwargs)
-        known = None if types is None else self.table.unpaid.get(types)
-        need = None if known is None else known.need(args)
-        ledger = self.ledger
-        if need is None or ledger is None or in_timed_run() or not ledger.refuses(need):
+        """The eager run of a call like one that has got no plan; LOOK if it may get one now.
+
+        It is one that the same open capture serves, at any sizes.
+        """
+        ledger, kinds = self.ledger, plain_kinds(args, kwargs)
+        made = None if kinds is None else self.table.unpaid.get(kinds)
+        if made is None or ledger is None or in_timed_run():
+            return LOOK
+        with STATE:
+            if made.bound(args) is not None:
+                return LOOK
+            poor = ledger.is_poor(id(made))
+            values = None if poor else made.values(args)
+            if values is None and not (poor and made.holds(args)):
+                return LOOK
+        need = None if values is None else need_at(made, values)
+        if need is not None and not ledger.refuses(need):
             return LOOK
         start = ledger.clock()
         result = self.as_is(args, kwargs)
-        self._ran(need, begin, start)
+        self._ran(need or waiting_for(id(made)), begin, start)
         return result
 
     def unplanned(self, args: Sequence[Any], kwargs: dict[str, Any], begin: float) -> Any:

@@ -62,10 +62,15 @@ class Need(NamedTuple):
     sizes: Sequence[int] = ()
 
 
+def waiting_for(group: Hashable) -> Need:
+    """What a call of sizes that nobody has looked at needs of a group."""
+    return Need(BINDING, None, group=group)
+
+
 class PlanGroup:
     """Plans of one capture: they pay for it together."""
 
-    __slots__ = ("bindings", "buckets", "cost", "eager", "plans", "saved")
+    __slots__ = ("bindings", "buckets", "cost", "eager", "late", "plans", "saved")
 
     def __init__(self) -> None:
         self.cost = self.saved = 0.0  # seconds
@@ -73,6 +78,7 @@ class PlanGroup:
         self.plans = 0  # that are kept
         self.buckets = 0.0  # seconds that these may take as a part of the capture
         self.eager: dict[tuple[int, ...], float] = {}  # seconds of first calls, by their sizes
+        self.late: deque[float] = deque(maxlen=_LATE)  # of eager calls, first ones or not
 
     def ran_eagerly(self, sizes: Sequence[int], seconds: float) -> None:
         """The first eager call of these sizes has taken so long."""
@@ -226,6 +232,7 @@ class Ledger:
         self._eager: deque[float] = deque(maxlen=_LATE)  # what calls have taken of late
         self._first: deque[float] = deque(maxlen=_LATE)  # and the first ones of their keys
         self._by_plan: deque[float] = deque(maxlen=_LATE)
+        self._counted_at = 0  # calls, when that was last done for all plans
         self._rest = 1  # the length of the last one, where plans are slower than eager code
 
     # What has happened ------------------------------------------------------------------------
@@ -296,8 +303,13 @@ class Ledger:
         self.eager += seconds
         self.hybridized += seconds
         self.look_more(look)
-        (self._eager if need is None or need.key in self.waiting else self._first).append(seconds)
-        if need is not None:
+        if need is None or need.key in self.waiting:
+            self._eager.append(seconds)
+        elif need.key is not None:
+            self._first.append(seconds)
+        if need is not None and need.group in self.groups:
+            self.groups[need.group].late.append(seconds)
+        if need is not None and need.key is not None:
             key, shared = need.key, need.shared or need.key
             if len(self.waiting) >= _KEYS and key not in self.waiting:
                 self.waiting.clear()
@@ -306,12 +318,21 @@ class Ledger:
                 self.groups[need.group].ran_eagerly(need.sizes, seconds)
             self.waiting.setdefault(key, EagerTime()).add(seconds)
             self.waited[shared] = self.waited.get(shared, 0.0) + seconds
-        over = self.look_seconds - LOOKING - LOOKS * self.eager - 0.5 * max(0.0, self.saved)
+        over = self._looked_over()
+        if over > 0 and self.calls >= self._counted_at:  # what plans have saved is known late
+            self._counted_at = self.calls + 2 * len(self.plans)
+            for planned in list(self.plans):
+                self._count(planned)
+            over = self._looked_over()
         if over <= 0:
             return 0
         calls = min(ceil(over / (LOOKS * max(seconds, 1e-7))), _MOST_REST)
         # Not always as many: keys that come in turn would be looked for at the same ones.
         return self._rests(calls - self.eager_calls % (calls // 4 + 1))
+
+    def _looked_over(self) -> float:
+        """The seconds by which looks for plans have taken more than they may."""
+        return self.look_seconds - LOOKING - LOOKS * self.eager - 0.5 * max(0.0, self.saved)
 
     def look_more(self, seconds: float) -> None:
         """It has taken so long that there is no plan for a call."""
@@ -372,8 +393,7 @@ class Ledger:
         account.taken += max(more, 0) * account.seconds
         if account.eager is not None and account.seconds > 0:
             self._ratios.append(account.eager / account.seconds)
-        ratio = _median(self._ratios)
-        one = account.eager or account.seconds * (1.0 if ratio is None else ratio)
+        one = account.eager or account.seconds * self._ratio(self.groups[account.group])
         eager = calls * one
         if account.alone.first is None and account.sizes:  # which eager code has not seen, either
             eager += max(0.0, self.groups[account.group].eager_at(account.sizes) - one)
@@ -385,6 +405,16 @@ class Ledger:
         self.hybridized += gained[1]
         self.saved += gained[0] - gained[1]
         self._pay(account.group, saved=gained[0] - gained[1])
+
+    def _ratio(self, group: PlanGroup) -> float:
+        """How much longer an eager call takes than one by a plan of which no eager time is known.
+
+        As for other plans; else as eager calls of other sizes of the group take, the shortest one.
+        """
+        ratio, by_plan = _median(self._ratios), self.plan_call
+        if ratio is None and group.late and by_plan:
+            ratio = min(group.late) / by_plan
+        return 1.0 if ratio is None else ratio
 
     def _pay(self, group: Hashable, cost: float = 0.0, saved: float = 0.0) -> None:
         one = self.groups[group]
@@ -438,6 +468,17 @@ class Ledger:
             eager = self.eager_call
         # The call itself may save as much.
         return eager is None or self.plan_call is None or cost + self.plan_call >= eager
+
+    def is_poor(self, group: Hashable) -> bool:
+        """Whether no size of a group can be bound, whichever it is."""
+        one, cost = self.groups.get(group), self._expected(BINDING)
+        if one is None or self.plan_call is None or cost <= AT_ONCE - self.unpaid:
+            return False
+        saved = max(0.0, one.saved)
+        most = max(self.balance, ADVANCE + saved - one.bindings)
+        if cost <= max(most, max(one.eager.values(), default=0.0) - self.plan_call):
+            return False
+        return self._expected(BUCKET) > max(self.balance, one.buckets + saved)
 
     def _advances(self, kind: str, group: PlanGroup | None, cost: float) -> bool:
         """Whether a size is bound before as much has been saved."""

@@ -15,6 +15,8 @@ from hybrid.plan import Plan
 from hybrid.trace.capture.captured_graph import Capture
 from hybrid.trace.places.signature import is_number, key_of
 
+_MOST_SIZES = 4096  # that are known by the types of calls
+
 
 class OpenCapture:
     """One capture for many sizes, and what runs it at each of them."""
@@ -37,7 +39,7 @@ class OpenCapture:
         self._precomputed: dict[Plan, PrecomputedResults] = {}
         self.planned: list[Planned] = []  # the sizes that it is bound to at present
         self._planned_at: dict[Hashable, Planned] = {}  # the same, by the types of a call
-        self._values_at: dict[Hashable, tuple[int, ...]] = {}  # their sizes, likewise
+        self._values_at: dict[Hashable, tuple[int, ...]] = {}  # of these and others, likewise
         self._types = self.axes.reader()
         self._past_calls = 0  # of sizes that it was bound to
         self.why = ""  # it was captured
@@ -52,7 +54,12 @@ class OpenCapture:
         """The sizes at a call of ``leaves``; None where this capture does not serve it."""
         if any([key_of(leaves[i]) != own for i, own in self._own.items()]):
             return None
-        values = self._values_at.get(self._types(leaves)) or self.axes.values(leaves)
+        types = self._types(leaves)
+        values = self._values_at.get(types)
+        if values is None:
+            values = self.axes.values(leaves)
+            if values is not None and len(self._values_at) < _MOST_SIZES:
+                self._values_at[types] = values
         try:
             return values if values is not None and self.holds(leaves) else None
         except AttributeError:  # a method, or a place that was read, is gone

@@ -14,12 +14,10 @@ from hybrid.eager.thread_state import STATE
 from hybrid.trace.places.signature import is_number
 
 if TYPE_CHECKING:
-    from hybrid.calls.eager_runs import Unpaid
     from hybrid.calls.ledger import Ledger
+    from hybrid.calls.open_captures import OpenCapture
 
 BOUND_NBYTES = 64 << 20  # of the plans that the open captures of a function are bound to
-_MOST_UNPAID = 1024  # types of calls that wait
-
 next_use = itertools.count(1).__next__  # orders what is made and what is used
 
 
@@ -35,8 +33,8 @@ class PlanTable:
         # The plan last used for arguments that are all plain tensors, by their types, with
         # recording off and on: what most calls look up.
         self.quick: tuple[dict[Hashable, Planned], ...] = ({}, {})
-        # By the same: calls that an open capture serves, and that run eagerly until it is bound.
-        self.unpaid: dict[Hashable, Unpaid] = {}
+        # By dtypes and ranks alone: what serves calls that run eagerly until it is bound.
+        self.unpaid: dict[Hashable, OpenCapture] = {}
         self.dropped: dict[Hashable, None] = {}  # keys of plans that had to go
         self.ledger: Ledger | None = None  # which is told of these
 
@@ -99,12 +97,6 @@ class PlanTable:
             if self.bound_nbytes > BOUND_NBYTES:
                 self._forget_sizes()
         return planned
-
-    def wait(self, types: Hashable, calls: Unpaid) -> None:
-        """Remember ``calls`` of plain tensors of such types."""
-        if len(self.unpaid) >= _MOST_UNPAID:
-            self.unpaid.clear()
-        self.unpaid[types] = calls
 
     def use(self, planned: Planned) -> None:
         """Let ``planned``, which is about to run, be looked at first from now on."""

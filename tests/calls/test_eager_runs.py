@@ -173,8 +173,9 @@ def test_calls_that_wait_are_not_looked_up_each_time() -> None:
         return find(*given)
 
     table.find = counted
-    in_turn(timed, lambda n: timed.hybridized(hy.ones(n)), 1)
-    assert len(table.unpaid) > 30
+    [done] = in_turn(timed, lambda n: timed.hybridized(hy.ones(n)), 1)
+    assert done.count("eager") > 30
+    assert looks < 16 and table.unpaid  # not for each size, either
     looks = 0
     in_turn(timed, lambda n: timed.hybridized(hy.ones(n)), 10)
     assert looks < 10

@@ -224,6 +224,7 @@ class OpenAxes:
     closed: dict[int, TensorType]  # of the others
     outside: dict[Address, TensorType] = field(default_factory=dict)  # of such tensors elsewhere
     numbers: dict[int, Any] = field(default_factory=dict)  # ints among the leaves, as sizes
+    compiled: list[Any] = field(default_factory=list)  # what gives all sizes, once it is made
 
     def reader(self) -> Callable[[Sequence[Any]], tuple[Any, ...] | None]:
         """A function of the leaves of a call that gives the types of its tensors, and such ints.
@@ -256,16 +257,16 @@ class OpenAxes:
         values = self._sizes(leaves)
         if not self.sizes.holds(values):
             return None
+        if not all([leaves[i].type is type_ for i, type_ in self.closed.items()]):
+            return None
+        if not self.compiled:
+            sizes = [size for type_ in own for size in type_.shape]
+            self.compiled.append(self.sizes.evaluator([*sizes, *self.numbers.values()]))
         # No type of an argument has a size that depends on values.
         every = (*values, *[symbol.value for symbol in self.sizes.symbols[len(values) :]])
-        same = all(leaves[i].type is type_ for i, type_ in self.closed.items()) and all(
-            self.sizes.bound(type_.shape, every) == tensor.type.shape
-            for type_, tensor in zip(own, tensors, strict=True)
-        )
-        same = same and all(
-            self.sizes.bound(size, every) == leaves[i] for i, size in self.numbers.items()
-        )
-        return values if same else None
+        there = [size for tensor in tensors for size in tensor.type.shape]
+        there += [leaves[i] for i in self.numbers]
+        return values if self.compiled[0](*every) == there else None
 
     def fits(self, tensor: Tensor, type_: TensorType, leaves: Sequence[Any]) -> bool:
         """Whether ``tensor`` has the open ``type_``, as it is at a call of ``leaves``."""
