@@ -83,6 +83,13 @@ def grown(x: Any, y: Any) -> Any:
     return scaled @ x + hy.arange(n)[:, None] + y[n // 2]
 
 
+def says(x: Any) -> Any:
+    print(f"the sum is {x.sum():.3f}", x)
+    if x.sum() > 100:
+        raise ValueError(f"{x.sum()} is too much")
+    return x * 2
+
+
 def seeds() -> Iterator[tuple[str, Callable[[Path], Any]]]:
     """Names of programs, and what writes each to a path."""
     model = Tiny()
@@ -104,7 +111,7 @@ def seeds() -> Iterator[tuple[str, Callable[[Path], Any]]]:
     for function, *args in (
         (pictures, hy.ones((1, 1, 4, 4))), (attended, queries, queries, queries),
         (ordered, SQUARE), (indexed, SQUARE, index), (factored, SQUARE), (in_types, ROW),
-        (reduced, SQUARE),
+        (reduced, SQUARE), (says, ROW),
     ):  # fmt: skip
         yield (
             function.__name__,
