@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from hybrid.core.types import BY_NAME, DType, bool_, int64, uint64
+from hybrid.core.types import BY_NAME, DType, bool_, float64, int64, uint64
 from hybrid.onnx.graph_writer import GraphWriter, Wire
 from hybrid.onnx.rule_table import writes
 
@@ -169,6 +169,12 @@ def _in_order(g: GraphWriter, low: Wire, high: Wire) -> bool:
 @writes("divide")
 def divide(g: GraphWriter, a: Wire, b: Wire) -> Wire:
     return g("Div", a, b)
+
+
+@writes("quotient")
+def quotient(g: GraphWriter, a: Wire, b: Wire) -> Wire:
+    """Of floats: ints of more than 53 bits are rounded before they are divided."""
+    return g("Div", g.cast(a, float64), g.cast(b, float64))
 
 
 @writes("remainder")
