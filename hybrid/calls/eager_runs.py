@@ -19,9 +19,9 @@ from hybrid.calls.ledger import (
     BUCKET,
     CAPTURE,
     OPENING,
+    WAITING,
     LedgerInfo,
     Need,
-    waiting_for,
 )
 from hybrid.calls.open_captures import OpenCapture
 from hybrid.calls.open_families import AtSizes, OpenFamily
@@ -348,7 +348,7 @@ class EagerRuns:
             return LOOK
         start = ledger.clock()
         result = self.as_is(args, kwargs)
-        self._ran(need or waiting_for(id(made)), begin, start)
+        self._ran(need or WAITING, begin, start)
         return result
 
     def unplanned(self, args: Sequence[Any], kwargs: dict[str, Any], begin: float) -> Any:

@@ -62,15 +62,13 @@ class Need(NamedTuple):
     sizes: Sequence[int] = ()
 
 
-def waiting_for(group: Hashable) -> Need:
-    """What a call of sizes that nobody has looked at needs of a group."""
-    return Need(BINDING, None, group=group)
+WAITING = Need(BINDING, None)  # a binding to sizes that nobody has looked at
 
 
 class PlanGroup:
     """Plans of one capture: they pay for it together."""
 
-    __slots__ = ("bindings", "buckets", "cost", "eager", "late", "plans", "saved")
+    __slots__ = ("bindings", "buckets", "cost", "eager", "plans", "saved")
 
     def __init__(self) -> None:
         self.cost = self.saved = 0.0  # seconds
@@ -78,7 +76,6 @@ class PlanGroup:
         self.plans = 0  # that are kept
         self.buckets = 0.0  # seconds that these may take as a part of the capture
         self.eager: dict[tuple[int, ...], float] = {}  # seconds of first calls, by their sizes
-        self.late: deque[float] = deque(maxlen=_LATE)  # of eager calls, first ones or not
 
     def ran_eagerly(self, sizes: Sequence[int], seconds: float) -> None:
         """The first eager call of these sizes has taken so long."""
@@ -307,8 +304,6 @@ class Ledger:
             self._eager.append(seconds)
         elif need.key is not None:
             self._first.append(seconds)
-        if need is not None and need.group in self.groups:
-            self.groups[need.group].late.append(seconds)
         if need is not None and need.key is not None:
             key, shared = need.key, need.shared or need.key
             if len(self.waiting) >= _KEYS and key not in self.waiting:
@@ -393,7 +388,8 @@ class Ledger:
         account.taken += max(more, 0) * account.seconds
         if account.eager is not None and account.seconds > 0:
             self._ratios.append(account.eager / account.seconds)
-        one = account.eager or account.seconds * self._ratio(self.groups[account.group])
+        ratio = _median(self._ratios)
+        one = account.eager or account.seconds * (1.0 if ratio is None else ratio)
         eager = calls * one
         if account.alone.first is None and account.sizes:  # which eager code has not seen, either
             eager += max(0.0, self.groups[account.group].eager_at(account.sizes) - one)
@@ -405,16 +401,6 @@ class Ledger:
         self.hybridized += gained[1]
         self.saved += gained[0] - gained[1]
         self._pay(account.group, saved=gained[0] - gained[1])
-
-    def _ratio(self, group: PlanGroup) -> float:
-        """How much longer an eager call takes than one by a plan of which no eager time is known.
-
-        As for other plans; else as eager calls of other sizes of the group take, the shortest one.
-        """
-        ratio, by_plan = _median(self._ratios), self.plan_call
-        if ratio is None and group.late and by_plan:
-            ratio = min(group.late) / by_plan
-        return 1.0 if ratio is None else ratio
 
     def _pay(self, group: Hashable, cost: float = 0.0, saved: float = 0.0) -> None:
         one = self.groups[group]
