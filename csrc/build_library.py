@@ -65,7 +65,8 @@ def beside(folder: str) -> str:
 
 def shipped() -> list[Path]:
     """What of this folder goes into a wheel, so that programs can be linked statically."""
-    return [path for path in sorted(CSRC.rglob("*")) if path.is_file() and path.suffix != ".py"]
+    found = [path for path in sorted(CSRC.rglob("*")) if path.is_file() and path.suffix != ".py"]
+    return [path for path in found if CSRC / "fuzz" not in path.parents]
 
 
 def build_package(target: Path) -> Path:
