@@ -14,15 +14,7 @@ import numpy as np
 
 from hybrid.calls.executable import Planned
 from hybrid.calls.families import Family
-from hybrid.calls.ledger import (
-    BINDING,
-    BUCKET,
-    CAPTURE,
-    OPENING,
-    WAITING,
-    LedgerInfo,
-    Need,
-)
+from hybrid.calls.ledger import BINDING, BUCKET, CAPTURE, OPENING, LedgerInfo, Need
 from hybrid.calls.open_captures import OpenCapture
 from hybrid.calls.open_families import AtSizes, OpenFamily
 from hybrid.calls.plan_table import PlanTable
@@ -337,18 +329,13 @@ class EagerRuns:
         if made is None or ledger is None or in_timed_run():
             return LOOK
         with STATE:
-            if made.bound(args) is not None:
-                return LOOK
-            poor = ledger.is_poor(id(made))
-            values = None if poor else made.values(args)
-            if values is None and not (poor and made.holds(args)):
-                return LOOK
+            values = None if made.bound(args) else made.values(args)
         need = None if values is None else need_at(made, values)
-        if need is not None and not ledger.refuses(need):
+        if need is None or not ledger.refuses(need):
             return LOOK
         start = ledger.clock()
         result = self.as_is(args, kwargs)
-        self._ran(need or WAITING, begin, start)
+        self._ran(need, begin, start)
         return result
 
     def unplanned(self, args: Sequence[Any], kwargs: dict[str, Any], begin: float) -> Any:

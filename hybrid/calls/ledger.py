@@ -62,9 +62,6 @@ class Need(NamedTuple):
     sizes: Sequence[int] = ()
 
 
-WAITING = Need(BINDING, None)  # a binding to sizes that nobody has looked at
-
-
 class PlanGroup:
     """Plans of one capture: they pay for it together."""
 
@@ -300,11 +297,9 @@ class Ledger:
         self.eager += seconds
         self.hybridized += seconds
         self.look_more(look)
-        if need is None or need.key in self.waiting:
-            self._eager.append(seconds)
-        elif need.key is not None:
-            self._first.append(seconds)
-        if need is not None and need.key is not None:
+        first = need is not None and need.key not in self.waiting
+        (self._first if first else self._eager).append(seconds)
+        if need is not None:
             key, shared = need.key, need.shared or need.key
             if len(self.waiting) >= _KEYS and key not in self.waiting:
                 self.waiting.clear()
@@ -454,17 +449,6 @@ class Ledger:
             eager = self.eager_call
         # The call itself may save as much.
         return eager is None or self.plan_call is None or cost + self.plan_call >= eager
-
-    def is_poor(self, group: Hashable) -> bool:
-        """Whether no size of a group can be bound, whichever it is."""
-        one, cost = self.groups.get(group), self._expected(BINDING)
-        if one is None or self.plan_call is None or cost <= AT_ONCE - self.unpaid:
-            return False
-        saved = max(0.0, one.saved)
-        most = max(self.balance, ADVANCE + saved - one.bindings)
-        if cost <= max(most, max(one.eager.values(), default=0.0) - self.plan_call):
-            return False
-        return self._expected(BUCKET) > max(self.balance, one.buckets + saved)
 
     def _advances(self, kind: str, group: PlanGroup | None, cost: float) -> bool:
         """Whether a size is bound before as much has been saved."""

@@ -186,6 +186,16 @@ def test_calls_that_wait_are_not_looked_up_each_time() -> None:
 
 
 @pytest.mark.filterwarnings("ignore:.*runs eagerly")
+def test_sizes_out_of_a_declared_range_raise_while_others_wait() -> None:
+    dims = {"x": {0: hy.Dim("batch", 2, 41)}}
+    timed = Timed(squashed, capture=0.015, binding=0.02, plan=3e-5, eager=6e-5, dynamic=dims)
+    in_turn(timed, lambda n: timed.hybridized(hy.ones(n)), 3)
+    assert timed.hybridized._table.unpaid
+    with pytest.raises(hy.errors.ShapeError, match="batch is 42"):
+        timed.hybridized(hy.ones(42))
+
+
+@pytest.mark.filterwarnings("ignore:.*runs eagerly")
 def test_calls_that_wait_are_looked_up_where_guards_hold_no_more() -> None:
     global RATE
     RATE = 1

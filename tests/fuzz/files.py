@@ -27,6 +27,8 @@ import numpy as np
 
 import hybrid as hy
 from hybrid.errors import HybridError
+from hybrid.programs.file_writer import HEADER
+from tests.programs.broken import Broken
 
 SECONDS = 5.0  # of processor time, that a file may take
 TRACED = 500  # files whose lines are counted
@@ -156,33 +158,16 @@ def program_seeds(folder: Path) -> list[bytes]:
 
 
 def mutate_program(content: bytes, draw: random.Random) -> bytes:
-    """A piece of one section is another one; hashes are put right."""
-    found = bytearray(content)
-    [count] = struct.unpack_from("<I", found, 24)
-    rows = [struct.unpack_from("<IIQQQ", found, 64 + 32 * i) for i in range(min(count, 64))]
+    """A piece of one section, or of their table, is another one; hashes are put right."""
+    found = Broken(content)
+    places = [(int(row["offset"]), int(row["nbytes"])) for row in found.table]
     for _ in range(draw.randint(1, 3)):
-        _, _, offset, nbytes, _ = draw.choice(rows)
-        part = mutate_bytes(bytes(found[offset : offset + nbytes]), draw)[:nbytes]
-        found[offset : offset + nbytes] = part.ljust(nbytes, b"\0")
-    if draw.random() < 0.1:
-        found[64 : 64 + 32 * count] = mutate_bytes(bytes(found[64 : 64 + 32 * count]), draw).ljust(
-            32 * count, b"\0"
-        )[: 32 * count]
-    for i in range(min(count, 64)):
-        kind, flags, offset, nbytes, _ = struct.unpack_from("<IIQQQ", found, 64 + 32 * i)
-        if offset + nbytes <= len(found):
-            row = (kind, flags, offset, nbytes, hash_of(found[offset : offset + nbytes]))
-            struct.pack_into("<IIQQQ", found, 64 + 32 * i, *row)
-    struct.pack_into("<QIIQ", found, 16, len(found), count, 0, 0)
-    head = bytes(found[: 64 + 32 * min(count, 64)])
-    struct.pack_into("<Q", found, 32, hash_of(head))
-    return bytes(found)
-
-
-def hash_of(content: bytes | bytearray) -> int:
-    from hybrid.memory import native
-
-    return native.lib.hyb_hash(native.ffi.from_buffer(content), len(content))
+        start, nbytes = draw.choice(places)
+        if draw.random() < 0.1:
+            start, nbytes = HEADER.itemsize, found.table.nbytes
+        part = mutate_bytes(bytes(found.content[start : start + nbytes]), draw)[:nbytes]
+        found.content[start : start + nbytes] = part.ljust(nbytes, b"\0")
+    return found.repaired()
 
 
 def read_program(content: bytes, folder: Path) -> Any:

@@ -21,20 +21,12 @@ static hyb_status make_cells(hyb_program *program, const hyb_program *from)
     return HYB_OK;
 }
 
-/* Room for what is written anywhere but in place; of functions of open axes, when they run. */
+/* Room for what is written anywhere but in place. */
 static hyb_status make_spares(hyb_program *program)
 {
-    hyb_code *code = program->code;
-    for (int32_t i = 0; i < code->n_functions; i++) {
-        const hyb_function *function = &code->functions[i];
-        const hyb_bound *bound = function->row->n_symbols == 0 ? function->bound[0] : NULL;
-        if (!bound)
-            continue;
-        const hyb_binding_row *bindings = hyb_bindings(code, bound->of->row->first_binding);
-        for (int32_t e = 0; e < bound->of->plan_row->n_outputs; e++)
-            if (bindings[e].kind == HYB_BIND_WRITE && bound->aliases[e] == e)
-                TRY(hyb_cell_spare(&program->cells[bindings[e].index]));
-    }
+    for (int32_t i = 0; i < program->code->n_cells; i++)
+        if (program->code->swapped[i])
+            TRY(hyb_cell_spare(&program->cells[i]));
     return HYB_OK;
 }
 

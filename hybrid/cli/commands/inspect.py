@@ -27,7 +27,11 @@ def inspect(
             fail(f"{file} has no function {graph!r}: there are {', '.join(program)}.")
         typer.echo(program[graph].graph)
         return
-    about = program.about()
+    print_tables(program.about(), as_json=as_json)
+
+
+def print_tables(about: dict[str, list[dict[str, Any]]], *, as_json: bool) -> None:
+    """Print what is told of a file: a table of rows under each title, or JSON."""
     if as_json:
         typer.echo(json.dumps(about, indent=2))
         return

@@ -1,14 +1,12 @@
 """``hybrid onnx``: models of ONNX, written, read as Python, and looked at."""
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
 import hybrid as hy
-from hybrid.cli.commands.inspect import rows_table
+from hybrid.cli.commands.inspect import print_tables
 from hybrid.cli.user_input import fail, load_function, parse_open_types
 from hybrid.errors import HybridError, MissingPackageError
 
@@ -102,15 +100,7 @@ def inspect(
 
     By each op stands what is run for it: a handler of hybrid's, a body of other ops, or nothing.
     """
-    about = _read(hy.onnx.summary, file)
-    if as_json:
-        typer.echo(json.dumps(about, indent=2))
-        return
-    console = Console(highlight=False)
-    for title, rows in about.items():
-        if rows:
-            console.print(rows_table(title, rows))
-            console.print()
+    print_tables(_read(hy.onnx.summary, file), as_json=as_json)
 
 
 def _read(reader: Any, file: Path) -> Any:
