@@ -221,6 +221,73 @@ def test_literals_that_cannot_be_made(content: bytes) -> None:
         CProgram.of(broken.repaired())("positions", X[:16])
 
 
+def test_a_range_that_no_processor_can_divide(content: bytes) -> None:
+    broken = Broken(content)
+    [plan] = [row for row in broken.rows("plans") if row["n_fills"]]
+    fills = broken.rows("fills")[plan["first_fill"] :][: plan["n_fills"]]
+    [fill] = [row for row in fills if row["kind"] == 2]
+    start, _, step = (int(number) for number in fill["given"][:3])
+    rows = broken.rows("formulas")[plan["first_formula"] :]  # number 0 is the batch
+    rows[step - 1]["b"] = -1
+    rows[start - 2]["op"], rows[start - 2]["b"] = 0, -(2**63)
+    fill["given"][1] = start - 1
+    with pytest.raises(ProgramFailure, match="positions: literal 0 cannot be made"):
+        CProgram.of(broken.repaired())("positions", X[:16])
+
+
+def test_literals_beyond_the_limit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "m"
+    square = {0: hy.Dim("n", 1), 1: hy.Dim("n", 1)}
+    hy.export({"f": (lambda x: x + hy.eye(x.shape[0]), hy.ones((5, 5)))}, path, dynamic={0: square})
+    monkeypatch.setenv("HYBRID_PROGRAM_MAX_BYTES", "30000")
+    program = CProgram(path)
+    [found] = program("f", np.ones((50, 50), np.float32))
+    np.testing.assert_array_equal(found, 1 + np.eye(50, dtype=np.float32))
+    text = (
+        "f: its literals take 40000 bytes at these sizes: "
+        "more than the 30000 that HYBRID_PROGRAM_MAX_BYTES allows"
+    )
+    with pytest.raises(ProgramFailure, match=text):
+        program("f", np.ones((100, 100), np.float32))
+
+
+def open_output(broken: Broken) -> None:
+    closed = broken.rows("functions")[0]
+    case = broken.rows("cases")[closed["first_case"]]
+    output = broken.rows("values")[case["first_output"]]
+    broken.rows("dims")[broken.rows("types")[output["type"]]["first_dim"]] = -1
+    plan = broken.rows("plans")[case["plan"]]
+    plan["first_formula"], plan["n_formulas"] = 0, 1
+
+
+def second_case(broken: Broken) -> None:
+    broken.rows("functions")[0]["n_cases"] = 2
+
+
+def condition(broken: Broken) -> None:
+    broken.rows("cases")[broken.rows("functions")[0]["first_case"]]["n_formulas"] = 1
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        (open_output, "without open axes, an open one has output 0"),
+        (second_case, "no open axis tells its cases apart, but there are 2"),
+        (condition, "without open axes, there are conditions: 1"),
+    ],
+)
+def test_what_open_axes_alone_have(tmp_path: Path, change: Any, text: str) -> None:
+    """Callers make room for outputs by what is declared: nothing else may come out."""
+    path = tmp_path / "m"
+    closed = lambda x: hy.sum(x, axis=0), hy.ones((3, 4))
+    hy.export({"f": closed, "g": (lambda y: y * 2, hy.ones((5, 6)))}, path,
+              dynamic={"y": {0: hy.Dim("n", 1)}})  # fmt: skip
+    broken = Broken(path.read_bytes())
+    change(broken)
+    with pytest.raises(ProgramFailure, match=f"function f: {text}"):
+        CProgram.of(broken.repaired())
+
+
 def test_formulas_that_give_nonsense(content: bytes) -> None:
     """Whatever numbers they give, a plan that does not stay within its bytes is refused."""
     for value in (-1, 0, 2**31, 2**62, -(2**63)):

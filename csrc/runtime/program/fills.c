@@ -29,7 +29,8 @@ static bool count(int32_t kind, given *from)
     case HYB_FILL_FLOAT: from->elements = 1; return true;
     case HYB_FILL_RANGE:
         if (whole[2] == 0 || whole[2] == INT64_MIN || __builtin_sub_overflow(whole[1], whole[0], &span)
-            || __builtin_add_overflow(span, whole[2] > 0 ? whole[2] - 1 : whole[2] + 1, &around))
+            || __builtin_add_overflow(span, whole[2] > 0 ? whole[2] - 1 : whole[2] + 1, &around)
+            || around == INT64_MIN) /* which -1 does not divide */
             return false;
         from->elements = around / whole[2] > 0 ? around / whole[2] : 0;
         return true;
@@ -79,7 +80,7 @@ static bool element(int32_t kind, const given *from, int64_t i, int64_t *whole, 
     }
     case HYB_FILL_NEAREST: {
         const float at = ((float)i + (n[3] ? 0.5f : 0.0f)) * (float)x[2];
-        *whole = (int64_t)floorf(at);
+        *whole = fabsf(at) < 0x1p62f ? (int64_t)floorf(at) : n[0] - 1; /* a file may have any scale */
         if (*whole > n[0] - 1)
             *whole = n[0] - 1;
         return false;

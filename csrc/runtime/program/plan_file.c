@@ -10,6 +10,7 @@ enum {
     MOST_PLACES = 1 << 15, /* of an arena: each is compared with each */
     HEAD = 3               /* words of an operand before its shape */
 };
+static const int64_t MOST_BYTES = INT64_C(1) << 46; /* of literals: sums of them do not wrap */
 
 static const size_t ROW[HYB_PARTS] = {
     [HYB_PART_STEPS] = sizeof(hyb_step),     [HYB_PART_OPERANDS] = 0, /* by rank */
@@ -102,9 +103,11 @@ static hyb_status fill_constants(reading *plan, const int64_t *numbers, int64_t 
     for (int32_t i = 0; i < row->n_fills; i++) {
         const int64_t nbytes = hyb_fill(&rows[i], numbers, n_numbers, NULL);
         starts[i] = (all + 63) / 64 * 64;
-        if (nbytes < 0 || __builtin_add_overflow(starts[i], nbytes, &all))
+        if (nbytes < 0 || all > MOST_BYTES)
             return hyb_fail(HYB_BAD_FILE, "literal %d cannot be made", i);
+        all = starts[i] + nbytes;
     }
+    TRY(hyb_literals_fit(all - row->constants_nbytes));
     char *made = plan->constants = hyb_alloc((size_t)all + 64);
     if (!made)
         return hyb_fail(HYB_NO_MEMORY, "no memory for %lld bytes of literals", (long long)all);

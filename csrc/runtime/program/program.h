@@ -351,9 +351,10 @@ hyb_status hyb_code_read(hyb_code *code, hyb_file *file, bool any_kernels);
 void hyb_code_release(hyb_code *code);
 
 /* program_limit.c: whether the memory that a program takes beside its file is within the limit; and what
- * a function takes at sizes. */
+ * a function takes at sizes, and the literals of one plan, before they are made. */
 hyb_status hyb_code_fits(hyb_code *code, bool copies_cells);
 hyb_status hyb_bound_fits(const hyb_code *code, const hyb_function *function, const hyb_bound *bound);
+hyb_status hyb_literals_fit(int64_t nbytes);
 
 /* program_bind.c: sizes of inputs, and functions at these. */
 hyb_status hyb_sizes_of(const hyb_code *code, const hyb_function *function, const hyb_layout *layouts, int64_t *sizes);

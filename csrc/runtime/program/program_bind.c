@@ -111,7 +111,7 @@ const hyb_case *hyb_case_at(const hyb_code *code, const hyb_function *function, 
         used += snprintf(text + used, sizeof text - (size_t)used, "%s%.40s = %lld", s ? ", " : "",
                          hyb_shown(&code->file, function->symbols[s].name, name, NAME), (long long)sizes[s]);
     hyb_fail(HYB_BAD_ARGUMENT, "%s: the program was not exported for %s", hyb_shown(&code->file, row->name, name, NAME),
-             row->n_symbols ? text : "any sizes");
+             text);
     return NULL;
 }
 

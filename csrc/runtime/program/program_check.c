@@ -227,6 +227,8 @@ static hyb_status check_outputs(const reading *f)
         const hyb_layout *own = &code->types[value->type].layout;
         if (first->rank != own->rank || first->dtype != own->dtype)
             return bad(f, "another type in another case has output", i);
+        if (row->n_symbols == 0 && code->types[value->type].nbytes < 0) /* what is asked for is the declared one */
+            return bad(f, "without open axes, an open one has output", i);
         int32_t type;
         switch (value->source) {
         case HYB_FROM_EXTERNAL:
@@ -286,6 +288,8 @@ static hyb_status read_case(reading *f)
     if (!is_text(file, row->graph)
         || !hyb_formulas_hold(file, row->first_formula, row->n_formulas, f->function->row->n_symbols))
         return bad(f, "no graph or no conditions of case", f->of - f->function->cases);
+    if (f->function->row->n_symbols == 0 && row->n_formulas > 0)
+        return bad(f, "without open axes, there are conditions:", row->n_formulas);
     TRY(check_values(f, row->first_output, f->function->row->n_outputs));
     if (!(f->of->plan_row = find_plan(code, row->plan, f->function->row->n_symbols)))
         return HYB_BAD_FILE;
@@ -332,6 +336,8 @@ static hyb_status read_function(reading *f)
         return bad(f, "no name, or no trees, of function", f->number);
     if (row->n_cases < 1 || !hyb_rows_hold(row->first_case, row->n_cases, code->n_cases))
         return bad(f, "its cases are not there:", row->first_case);
+    if (row->n_symbols == 0 && row->n_cases > 1)
+        return bad(f, "no open axis tells its cases apart, but there are", row->n_cases);
     TRY(check_values(f, row->first_input, row->n_inputs));
     TRY(check_symbols(f));
     function->cases = code->cases + row->first_case;

@@ -68,6 +68,17 @@ hyb_status hyb_bound_fits(const hyb_code *code, const hyb_function *function, co
     return HYB_OK;
 }
 
+hyb_status hyb_literals_fit(int64_t nbytes)
+{
+    int64_t limit;
+    const char *what;
+    TRY(find_limit(&limit, &what));
+    if (nbytes > limit)
+        return hyb_fail(HYB_NO_MEMORY, "its literals take %lld bytes at these sizes: more than the %lld %s",
+                        (long long)nbytes, (long long)limit, what);
+    return HYB_OK;
+}
+
 hyb_status hyb_code_fits(hyb_code *code, bool copies_cells)
 {
     int64_t limit, all = 0;
