@@ -159,6 +159,7 @@ BROKEN: dict[str, tuple[Callable[[Spec], None], str]] = {
     "an open format": (text(b"{0:"), AT.format(4)),
     "a wide format": (text(b"{0:257}"), AT.format(6)),
     "a wider format": (text(b"{0:1000}"), AT.format(6)),
+    "a fill that is no character": (text(b"{0:\xc0\x80<9}"), AT.format(3)),
     "a precise format": (text(b"{0:.101f}"), AT.format(8)),
     "no precision": (text(b"{0:.f}"), AT.format(3)),
     "grouped zeros": (text(b"{0:010,}"), AT.format(7)),

@@ -9,20 +9,9 @@
 
 #include "kernel.h"
 #include "runtime/base/decimal.h"
+#include "runtime/base/utf8.h"
 
 /* Reading a specification ------------------------------------------------------------------------ */
-
-static int character(const char *text, const char *end)
-{
-    const unsigned char first = (unsigned char)*text;
-    const int n = first < 0x80 ? 1 : first >= 0xf0 ? 4 : first >= 0xe0 ? 3 : first >= 0xc0 ? 2 : 0;
-    if (n == 0 || end - text < n)
-        return 0;
-    for (int i = 1; i < n; i++)
-        if (((unsigned char)text[i] & 0xc0) != 0x80)
-            return 0;
-    return n;
-}
 
 static bool is_align(char c) { return c == '<' || c == '>' || c == '=' || c == '^'; }
 
@@ -42,10 +31,10 @@ bool hyb_read_format(const char **text, const char *end, hyb_number_format *form
 {
     const char *at = *text, *start = at;
     *format = (hyb_number_format){.fill = " ", .align = 0, .sign = '-', .precision = -1};
-    const int n = at < end ? character(at, end) : 0;
-    if (n > 0 && at + n < end && is_align(at[n]) && *at != '{' && *at != '}') {
+    const size_t n = at < end ? hyb_character(at, (size_t)(end - at)) : 0;
+    if (n > 0 && n < (size_t)(end - at) && is_align(at[n]) && *at != '{' && *at != '}') {
         memset(format->fill, 0, sizeof format->fill);
-        memcpy(format->fill, at, (size_t)n);
+        memcpy(format->fill, at, n);
         format->align = at[n];
         at += n + 1;
     } else if (at < end && is_align(*at)) {

@@ -97,11 +97,8 @@ hyb_program *hyb_program_load(const char *path, int32_t flags)
         return NULL;
     hyb_file file;
     hyb_program *program = loaded(&file, hyb_file_open(&file, path, flags));
-    if (!program) {
-        char text[HYB_TEXT];
-        memcpy(text, hyb_last_error(), sizeof text);
-        hyb_fail(HYB_BAD_FILE, "%.200s: %.300s", path, text);
-    }
+    if (!program)
+        hyb_fail_in(HYB_BAD_FILE, path);
     return program;
 }
 
@@ -149,14 +146,11 @@ void hyb_program_set_budget(hyb_program *program, int64_t iterations)
         hyb_plan_set_budget(code->aheads[i].plan, iterations);
     for (int32_t f = 0; f < code->n_functions; f++) {
         hyb_function *function = &code->functions[f];
-        const bool shared = function->row->n_symbols > 0; /* other threads may bind plans now */
-        if (shared)
-            pthread_mutex_lock(&function->lock);
+        pthread_mutex_lock(&function->lock); /* other threads may bind plans now */
         for (int i = 0; i < HYB_BOUND_KEPT; i++)
             if (function->bound[i])
                 hyb_plan_set_budget(function->bound[i]->plan, iterations);
-        if (shared)
-            pthread_mutex_unlock(&function->lock);
+        pthread_mutex_unlock(&function->lock);
     }
 }
 

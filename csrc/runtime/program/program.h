@@ -356,7 +356,8 @@ hyb_status hyb_code_fits(hyb_code *code, bool copies_cells);
 hyb_status hyb_bound_fits(const hyb_code *code, const hyb_function *function, const hyb_bound *bound);
 hyb_status hyb_literals_fit(int64_t nbytes);
 
-/* program_bind.c: sizes of inputs, and functions at these. */
+/* program_bind.c: types, sizes of inputs, and functions at these. */
+int32_t hyb_make_dense(hyb_value_type *type);
 hyb_status hyb_sizes_of(const hyb_code *code, const hyb_function *function, const hyb_layout *layouts, int64_t *sizes);
 hyb_status hyb_bound_at(hyb_code *code, hyb_function *function, const int64_t *sizes, hyb_bound **bound);
 void hyb_bound_release(hyb_bound *bound); /* NULL: nothing */
@@ -373,4 +374,6 @@ const char *hyb_type_text(const hyb_layout *layout, char *text); /* f32[32,64] *
 const char *hyb_open_text(const hyb_code *code, const hyb_function *function, const hyb_layout *layout, char *text);
 /* The text of a file for a message: what does not print is a question mark. */
 const char *hyb_shown(const hyb_file *file, hyb_text text, char *shown, size_t room);
+/* The last error again, behind where it is. */
+hyb_status hyb_fail_in(hyb_status status, const char *where);
 #endif

@@ -7,7 +7,7 @@
 #include "runtime/program/program.h"
 
 enum { NAME = 96 };
-static const int64_t MOST_BYTES = INT64_C(1) << 46;
+static const int64_t MOST_BYTES = INT64_C(1) << 46; /* of a value: sums of 2^16 of them do not wrap */
 
 static hyb_status no_fit(const hyb_code *code, const hyb_function *function, int32_t i, const hyb_layout *given,
                          int64_t symbol, int64_t size)
@@ -60,25 +60,42 @@ hyb_status hyb_sizes_of(const hyb_code *code, const hyb_function *function, cons
     return HYB_OK;
 }
 
+/* Dense strides, but of axes before an open one, and the bytes.  The axis that is too large, or -1. */
+int32_t hyb_make_dense(hyb_value_type *type)
+{
+    hyb_layout *layout = &type->layout;
+    const int64_t itemsize = hyb_itemsize(layout->dtype);
+    int64_t items = 1;
+    bool open = false;
+    for (int32_t d = layout->rank - 1; d >= 0; d--) {
+        const int64_t size = layout->shape[d];
+        layout->strides[d] = open ? 0 : itemsize * items;
+        open |= size < 0;
+        if (size > 0 && items > MOST_BYTES / itemsize / size)
+            return d;
+        items *= size > 0 ? size : 1;
+    }
+    type->nbytes = open ? -1 : itemsize * hyb_elements(layout);
+    return -1;
+}
+
 /* A type at the numbers of a plan, dense. */
 static hyb_status close_type(const hyb_value_type *type, const int64_t *numbers, int64_t n_numbers, hyb_value_type *found)
 {
     *found = *type;
     if (type->nbytes >= 0)
         return HYB_OK;
-    const int64_t itemsize = hyb_itemsize(type->layout.dtype);
-    int64_t items = 1;
-    for (int32_t d = type->layout.rank - 1; d >= 0; d--) {
-        int64_t size = type->layout.shape[d];
-        if (size < 0)
-            size = -1 - size < n_numbers ? numbers[-1 - size] : -1;
-        found->layout.shape[d] = size;
-        found->layout.strides[d] = itemsize * items;
-        if (size < 0 || (size > 0 && items > MOST_BYTES / itemsize / size))
-            return hyb_fail(HYB_BAD_FILE, "an axis of a value of it would have the size %lld", (long long)size);
-        items *= size > 0 ? size : 1;
+    int64_t *shape = found->layout.shape;
+    int32_t wrong = -1;
+    for (int32_t d = type->layout.rank - 1; wrong < 0 && d >= 0; d--) {
+        if (shape[d] < 0)
+            shape[d] = -1 - shape[d] < n_numbers ? numbers[-1 - shape[d]] : -1;
+        wrong = shape[d] < 0 ? d : -1;
     }
-    found->nbytes = itemsize * hyb_elements(&found->layout);
+    if (wrong < 0)
+        wrong = hyb_make_dense(found);
+    if (wrong >= 0)
+        return hyb_fail(HYB_BAD_FILE, "an axis of a value of it would have the size %lld", (long long)shape[wrong]);
     return HYB_OK;
 }
 
@@ -267,11 +284,9 @@ hyb_status hyb_bound_at(hyb_code *code, hyb_function *function, const int64_t *s
     }
     const hyb_status status = make_bound(code, function, sizes, &bound);
     if (status != HYB_OK) {
-        char name[NAME], text[HYB_TEXT - NAME];
-        memcpy(text, hyb_last_error(), sizeof text);
-        text[sizeof text - 1] = 0;
-        hyb_shown(&code->file, function->row->name, name, sizeof name);
-        return status == HYB_BAD_ARGUMENT ? status : hyb_fail(status, "%s: %s", name, text);
+        char name[NAME];
+        return status == HYB_BAD_ARGUMENT ? status
+            : hyb_fail_in(status, hyb_shown(&code->file, function->row->name, name, NAME));
     }
     hyb_bound *gone = NULL;
     pthread_mutex_lock(&function->lock);

@@ -4,7 +4,6 @@
 #include "runtime/program/program.h"
 
 enum { MOST_ROWS = 1 << 16, NAME = 96 };
-static const int64_t MOST_BYTES = INT64_C(1) << 46; /* of a value: sums of MOST_ROWS of them do not wrap */
 
 static bool is_text(const hyb_file *file, hyb_text text)
 {
@@ -47,25 +46,19 @@ static hyb_status read_types(hyb_code *code)
     const int64_t numbers = file->section[HYB_SECTION_SYMBOLS].count + file->section[HYB_SECTION_FORMULAS].count;
     for (int32_t i = 0; i < code->n_types; i++) {
         hyb_layout *layout = &code->types[i].layout;
-        int64_t nbytes = hyb_itemsize(rows[i].dtype), items = 1;
-        if (nbytes == 0 || rows[i].rank < 0 || rows[i].rank > HYB_MAX_RANK
+        int32_t wrong = -1;
+        if (hyb_itemsize(rows[i].dtype) == 0 || rows[i].rank < 0 || rows[i].rank > HYB_MAX_RANK
             || !hyb_rows_hold(rows[i].first_dim, rows[i].rank, file->section[HYB_SECTION_DIMS].count))
             return hyb_fail(HYB_BAD_FILE, "type %d: dtype %d and rank %d", i, rows[i].dtype, rows[i].rank);
         *layout = (hyb_layout){.dtype = rows[i].dtype, .rank = rows[i].rank};
-        bool open = false;
-        for (int32_t d = layout->rank - 1; d >= 0; d--) {
-            const int64_t size = dims[rows[i].first_dim + d];
-            layout->shape[d] = size;
-            layout->strides[d] = open ? 0 : nbytes * items;
-            if (size < 0 && size >= -numbers) {
-                open = true;
-                continue;
-            }
-            if (size < 0 || (size > 0 && items > MOST_BYTES / nbytes / size))
-                return hyb_fail(HYB_BAD_FILE, "type %d: size %lld of axis %d", i, (long long)size, d);
-            items *= size > 0 ? size : 1;
+        for (int32_t d = 0; d < layout->rank; d++) {
+            layout->shape[d] = dims[rows[i].first_dim + d];
+            wrong = layout->shape[d] < -numbers ? d : wrong;
         }
-        code->types[i].nbytes = open ? -1 : nbytes * hyb_elements(layout);
+        if (wrong < 0)
+            wrong = hyb_make_dense(&code->types[i]);
+        if (wrong >= 0)
+            return hyb_fail(HYB_BAD_FILE, "type %d: size %lld of axis %d", i, (long long)layout->shape[wrong], wrong);
     }
     return HYB_OK;
 }
@@ -315,14 +308,6 @@ static hyb_status read_case(reading *f)
     return HYB_OK;
 }
 
-static hyb_status located(const hyb_code *code, const hyb_function *function, hyb_status status)
-{
-    char name[NAME], text[HYB_TEXT - NAME];
-    memcpy(text, hyb_last_error(), sizeof text);
-    text[sizeof text - 1] = 0;
-    return hyb_fail(status, "function %s: %s", hyb_shown(&code->file, function->row->name, name, sizeof name), text);
-}
-
 static hyb_status read_function(reading *f)
 {
     hyb_code *code = f->code;
@@ -352,7 +337,10 @@ static hyb_status read_function(reading *f)
     if (row->n_symbols > 0 || code->lacks)
         return HYB_OK;
     const hyb_status status = hyb_bound_at(code, function, NULL, &function->bound[0]);
-    return status == HYB_OK ? status : located(code, function, status);
+    char where[NAME] = "function ";
+    const size_t n = strlen(where);
+    hyb_shown(file, row->name, where + n, sizeof where - n);
+    return status == HYB_OK ? status : hyb_fail_in(status, where);
 }
 
 /* What runs ahead has cells as its inputs, and outputs that are kept. */

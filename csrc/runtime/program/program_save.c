@@ -104,9 +104,7 @@ hyb_status hyb_program_save(hyb_program *program, const char *path)
     if (status == HYB_OK && rename(beside, path) != 0)
         status = hyb_fail(HYB_BAD_FILE, "%s", strerror(errno));
     if (status != HYB_OK) {
-        char text[HYB_TEXT];
-        memcpy(text, hyb_last_error(), sizeof text);
-        hyb_fail(status, "%.200s: %.300s", path, text);
+        hyb_fail_in(status, path);
         if (to.descriptor >= 0)
             unlink(beside);
     }

@@ -1,6 +1,7 @@
 /* program_text.c - types and names of a program in messages. */
 #include <stdio.h>
 
+#include "runtime/base/utf8.h"
 #include "runtime/program/program.h"
 
 const char *hyb_type_text(const hyb_layout *layout, char *text)
@@ -30,22 +31,10 @@ const char *hyb_open_text(const hyb_code *code, const hyb_function *function, co
     return text;
 }
 
-/* The bytes of the character of UTF-8 that begins here; 0: there is none, or it does not print. */
-static size_t character(const char *bytes, size_t n)
+/* The bytes of the character that begins here; 0: there is none, or it does not print. */
+static size_t printed(const char *bytes, size_t n)
 {
-    const unsigned char first = (unsigned char)bytes[0];
-    if (first < 0x80)
-        return first >= ' ' && first != 127;
-    const size_t all = first >= 0xC2 && first < 0xE0 ? 2 : first >= 0xE0 && first < 0xF0 ? 3 : first >= 0xF0 && first < 0xF5 ? 4 : 0;
-    if (all == 0 || all > n)
-        return 0;
-    for (size_t i = 1; i < all; i++)
-        if (((unsigned char)bytes[i] & 0xC0) != 0x80)
-            return 0;
-    const unsigned char second = (unsigned char)bytes[1];
-    const bool odd = (first == 0xE0 && second < 0xA0) || (first == 0xED && second >= 0xA0)
-        || (first == 0xF0 && second < 0x90) || (first == 0xF4 && second >= 0x90);
-    return odd ? 0 : all;
+    return (unsigned char)bytes[0] < ' ' || bytes[0] == 127 ? 0 : hyb_character(bytes, n);
 }
 
 const char *hyb_shown(const hyb_file *file, hyb_text text, char *shown, size_t room)
@@ -54,7 +43,7 @@ const char *hyb_shown(const hyb_file *file, hyb_text text, char *shown, size_t r
     const char *bytes = hyb_file_text(file, text, &n);
     size_t used = 0;
     for (size_t i = 0; bytes && i < n;) {
-        const size_t size = character(bytes + i, n - i);
+        const size_t size = printed(bytes + i, n - i);
         if (used + (size ? size : 1) >= room)
             break;
         if (size)
@@ -66,4 +55,11 @@ const char *hyb_shown(const hyb_file *file, hyb_text text, char *shown, size_t r
     }
     shown[used] = 0;
     return shown;
+}
+
+hyb_status hyb_fail_in(hyb_status status, const char *where)
+{
+    char text[HYB_TEXT];
+    memcpy(text, hyb_last_error(), sizeof text);
+    return hyb_fail(status, "%.200s: %s", where, text);
 }
