@@ -103,7 +103,7 @@ static void print_times(double *times, int64_t n)
 
 static void print_type(const hyb_layout *layout)
 {
-    printf("%s[", npy_dtype_names[layout->dtype]);
+    printf("%s[", npy_dtype_name(layout->dtype));
     for (int32_t d = 0; d < layout->rank; d++)
         printf(d ? ",%" PRId64 : "%" PRId64, layout->shape[d]);
     printf("]");
@@ -121,7 +121,7 @@ static void print_item(int32_t dtype, const char *data)
 {
     union { int8_t i8; int16_t i16; int32_t i32; int64_t i64; uint8_t u8; uint16_t u16; uint32_t u32;
             uint64_t u64; float f32; double f64; } item = {0};
-    memcpy(&item, data, (size_t)npy_itemsizes[dtype]);
+    memcpy(&item, data, (size_t)npy_itemsize(dtype));
     switch (dtype) {
     case HYB_BOOL: printf("%s", item.u8 ? "True" : "False"); break;
     case HYB_I8: printf("%d", item.i8); break;
@@ -146,7 +146,7 @@ static void print_value(const char *name, const hyb_layout *layout, const char *
     print_type(layout);
     for (int64_t i = 0; i < n && i < SHOWN; i++) {
         putchar(' ');
-        print_item(layout->dtype, data + i * npy_itemsizes[layout->dtype]);
+        print_item(layout->dtype, data + i * npy_itemsize(layout->dtype));
     }
     printf(n > SHOWN ? " ...\n" : "\n");
 }

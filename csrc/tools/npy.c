@@ -7,16 +7,24 @@
 #include <string.h>
 #include <sys/stat.h>
 
-static const char *const descriptions[HYB_DTYPE_COUNT] = {
-    "|b1", "|i1", "<i2", "<i4", "<i8", "|u1", "<u2", "<u4", "<u8", "<f2", "<V2", "<f4", "<f8",
-}; /* NumPy has no bfloat16: two bytes of any kind */
-const char *const npy_dtype_names[HYB_DTYPE_COUNT] = {
-    "bool", "i8", "i16", "i32", "i64", "u8", "u16", "u32", "u64", "f16", "bf16", "f32", "f64",
+/* NumPy has no bfloat16: two bytes of any kind. */
+static const struct {
+    const char *name, *description;
+    int64_t itemsize;
+} dtypes[HYB_DTYPE_COUNT] = {
+    [HYB_BOOL] = {"bool", "|b1", 1}, [HYB_I8] = {"i8", "|i1", 1},    [HYB_I16] = {"i16", "<i2", 2},
+    [HYB_I32] = {"i32", "<i4", 4},   [HYB_I64] = {"i64", "<i8", 8},  [HYB_U8] = {"u8", "|u1", 1},
+    [HYB_U16] = {"u16", "<u2", 2},   [HYB_U32] = {"u32", "<u4", 4},  [HYB_U64] = {"u64", "<u8", 8},
+    [HYB_F16] = {"f16", "<f2", 2},   [HYB_BF16] = {"bf16", "<V2", 2}, [HYB_F32] = {"f32", "<f4", 4},
+    [HYB_F64] = {"f64", "<f8", 8},
 };
-const int64_t npy_itemsizes[HYB_DTYPE_COUNT] = {1, 1, 2, 4, 8, 1, 2, 4, 8, 2, 2, 4, 8};
 
 enum { MOST_HEADER = 1 << 16 };
 static const int64_t MOST_BYTES = INT64_C(1) << 46;
+
+const char *npy_dtype_name(int32_t dtype) { return dtypes[dtype].name; }
+
+int64_t npy_itemsize(int32_t dtype) { return dtypes[dtype].itemsize; }
 
 int64_t npy_elements(const hyb_layout *layout)
 {
@@ -28,7 +36,7 @@ int64_t npy_elements(const hyb_layout *layout)
 
 int64_t npy_nbytes(const hyb_layout *layout)
 {
-    return npy_elements(layout) * npy_itemsizes[layout->dtype];
+    return npy_elements(layout) * npy_itemsize(layout->dtype);
 }
 
 __attribute__((format(printf, 2, 3))) static bool fail(char *text, const char *format, ...)
@@ -94,7 +102,7 @@ static bool read_dtype(reader *r, hyb_layout *layout)
     if (strcmp(word, "|V2") == 0)
         word[0] = '<';
     for (layout->dtype = 0; layout->dtype < HYB_DTYPE_COUNT; layout->dtype++)
-        if (strcmp(word, descriptions[layout->dtype]) == 0)
+        if (strcmp(word, dtypes[layout->dtype].description) == 0)
             return true;
     for (char *at = word; *at; at++)
         if (*at < ' ' || *at > '~')
@@ -173,7 +181,7 @@ static bool read_header(reader *r, hyb_layout *layout, bool *fortran)
 /* Strides, and the bytes of all elements; sizes whose product is too large are refused. */
 static bool lay_out(hyb_layout *layout, bool fortran, int64_t *nbytes, char *text)
 {
-    int64_t stride = npy_itemsizes[layout->dtype];
+    int64_t stride = npy_itemsize(layout->dtype);
     for (int32_t i = 0; i < layout->rank; i++) {
         const int32_t d = fortran ? i : layout->rank - 1 - i;
         layout->strides[d] = stride;
@@ -248,7 +256,7 @@ bool npy_write(const char *path, const hyb_layout *layout, const void *data, cha
 {
     char header[1024];
     int n = snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (",
-                     descriptions[layout->dtype]);
+                     dtypes[layout->dtype].description);
     for (int32_t d = 0; d < layout->rank; d++)
         n += snprintf(header + n, sizeof header - (size_t)n, d ? ", %lld" : "%lld", (long long)layout->shape[d]);
     n += snprintf(header + n, sizeof header - (size_t)n, layout->rank == 1 ? ",), }" : "), }");

@@ -7,8 +7,8 @@
 
 enum { NPY_TEXT = 256 };
 
-extern const char *const npy_dtype_names[HYB_DTYPE_COUNT]; /* f32 */
-extern const int64_t npy_itemsizes[HYB_DTYPE_COUNT];
+const char *npy_dtype_name(int32_t dtype); /* f32 */
+int64_t npy_itemsize(int32_t dtype);
 
 /* The elements of a layout with sane sizes, and their bytes. */
 int64_t npy_elements(const hyb_layout *layout);
