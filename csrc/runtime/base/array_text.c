@@ -23,7 +23,7 @@ typedef struct {
     bool floating, is_float, exponent;
     int left, right;          /* columns before and behind the point; of whole numbers `left` alone */
     int precision, exp_digits; /* with an exponent */
-    bool finite, endless, below; /* whether there are finite numbers, others, and -inf among these */
+    bool endless, below;      /* whether there are numbers that are not finite, and -inf among these */
     double most, least;       /* of the absolute values that are not zero */
 } style;
 
@@ -71,7 +71,6 @@ static void note_size(writer *to, const char *element)
         all->below |= isinf(x.real) && x.negative;
         return;
     }
-    all->finite = true;
     if (x.real == 0)
         return;
     all->most = fmax(all->most, x.real);

@@ -91,7 +91,7 @@ hyb_number hyb_read_number(int32_t dtype, const void *element)
     case HYB_F32: {
         float x;
         memcpy(&x, element, sizeof x);
-        return (hyb_number){.real = fabsf(x), .negative = signbit(x) && !isnan(x), .floating = true, .is_float = true};
+        return (hyb_number){.real = fabsf(x), .negative = signbit(x) && !isnan(x), .floating = true};
     }
     case HYB_F64: {
         double x;

@@ -22,7 +22,7 @@ void hyb_strip(hyb_decimal *digits, int least);                   /* of zeros at
 typedef struct {
     double real;
     uint64_t size; /* of a whole number */
-    bool negative, floating, is_float;
+    bool negative, floating;
 } hyb_number;
 
 hyb_number hyb_read_number(int32_t dtype, const void *element); /* any but f16 and bf16 */

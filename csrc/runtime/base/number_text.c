@@ -114,9 +114,10 @@ static char digit_at(const hyb_decimal *digits, int place)
 /* Digits before the point, and `behind` ones after it. */
 static void put_fixed(text *to, const hyb_decimal *digits, int behind, bool point)
 {
-    for (int i = digits->point < 1 ? digits->point - 1 : 0; i < digits->point || i < 0; i++)
-        if (i >= 0 || i == digits->point - 1)
-            put(to, digit_at(digits, i));
+    if (digits->point < 1)
+        put(to, '0');
+    for (int i = 0; i < digits->point; i++)
+        put(to, digit_at(digits, i));
     if (point || behind > 0)
         put(to, '.');
     for (int i = 0; i < behind; i++)
