@@ -310,18 +310,9 @@ hyb_plan *hyb_file_plan(const hyb_file *file, const int32_t *kernels, int64_t nu
         ((size_t)plan.row->n_places + (size_t)plan.row->n_fills) * sizeof(int64_t),
     };
     enum { BLOCKS = sizeof sizes / sizeof *sizes };
-    size_t room = 64;
-    for (int i = 0; i < BLOCKS; i++)
-        room += (sizes[i] + 63) / 64 * 64;
-    char *memory = hyb_alloc(room);
-    if (!memory) {
-        hyb_fail(HYB_NO_MEMORY, "no memory for the %zu bytes of a plan", room);
+    char *parts[BLOCKS], *memory = hyb_alloc_parts(sizes, BLOCKS, parts, "a plan");
+    if (!memory)
         return NULL;
-    }
-    memset(memory, 0, room);
-    char *parts[BLOCKS], *at = memory;
-    for (int i = 0; i < BLOCKS; at += (sizes[i] + 63) / 64 * 64, i++)
-        parts[i] = at;
     plan.steps = (hyb_step *)parts[0];
     plan.operands = (hyb_operand *)parts[1];
     plan.slots = (hyb_slot *)parts[2];

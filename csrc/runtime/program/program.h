@@ -248,17 +248,17 @@ typedef struct {
 typedef struct {
     const hyb_case_row *row;
     const hyb_plan_row *plan_row;
-    const int32_t *aliases; /* of each external of the plan the one whose bytes it had best have */
+    int32_t *aliases; /* of each external of the plan the one whose bytes it had best have */
 } hyb_case;
 
 /* A case at sizes. */
 typedef struct {
     const hyb_case *of;
     hyb_plan *plan;
-    const int32_t *aliases; /* of each external of the plan the one whose bytes it has */
-    const int64_t *nbytes;  /* of each external of the plan */
-    const hyb_value_type *values; /* inputs, then outputs of the function */
-    const int64_t *sizes;   /* of its symbols */
+    int32_t *aliases; /* of each external of the plan the one whose bytes it has */
+    int64_t *nbytes;  /* of each external of the plan */
+    hyb_value_type *values; /* inputs, then outputs of the function */
+    int64_t *sizes;         /* of its symbols */
     int64_t scratch_nbytes; /* of outputs that nobody asks for */
     uint64_t used;          /* when it was last asked for */
     _Atomic int32_t users;
@@ -355,6 +355,8 @@ void hyb_code_release(hyb_code *code);
 hyb_status hyb_code_fits(hyb_code *code, bool copies_cells);
 hyb_status hyb_bound_fits(const hyb_code *code, const hyb_function *function, const hyb_bound *bound);
 hyb_status hyb_literals_fit(int64_t nbytes);
+/* One block of zeros: parts of so many bytes, each at a multiple of 64.  NULL: there is no memory for `what`. */
+char *hyb_alloc_parts(const size_t *nbytes, int n, char **parts, const char *what);
 
 /* program_bind.c: types, sizes of inputs, and functions at these. */
 int32_t hyb_make_dense(hyb_value_type *type);

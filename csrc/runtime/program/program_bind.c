@@ -145,8 +145,7 @@ void hyb_bound_release(hyb_bound *bound)
 }
 
 /* The parts of a bound case, in one block. */
-static hyb_bound *make_room(const hyb_function *function, const hyb_case *of, int32_t **aliases, int64_t **nbytes,
-                            hyb_value_type **values, int64_t **sizes)
+static hyb_bound *make_room(const hyb_function *function, const hyb_case *of)
 {
     const size_t n = (size_t)of->plan_row->n_externals;
     const size_t parts[] = {
@@ -154,30 +153,21 @@ static hyb_bound *make_room(const hyb_function *function, const hyb_case *of, in
         ((size_t)function->row->n_inputs + (size_t)function->row->n_outputs) * sizeof(hyb_value_type),
         (size_t)function->row->n_symbols * sizeof(int64_t),
     };
-    char *at[5];
-    size_t room = 64;
-    for (int i = 0; i < 5; i++)
-        room += (parts[i] + 63) / 64 * 64;
-    char *memory = hyb_alloc(room);
-    if (!memory) {
-        hyb_fail(HYB_NO_MEMORY, "no memory for %zu bytes of a plan", room);
+    char *at[sizeof parts / sizeof *parts];
+    hyb_bound *bound = (hyb_bound *)hyb_alloc_parts(parts, sizeof parts / sizeof *parts, at, "a plan");
+    if (!bound)
         return NULL;
-    }
-    memset(memory, 0, room);
-    for (int i = 0; i < 5; memory += (parts[i] + 63) / 64 * 64, i++)
-        at[i] = memory;
-    hyb_bound *bound = (hyb_bound *)at[0];
-    bound->aliases = *aliases = (int32_t *)at[1];
-    bound->nbytes = *nbytes = (int64_t *)at[2];
-    bound->values = *values = (hyb_value_type *)at[3];
-    bound->sizes = *sizes = (int64_t *)at[4];
+    bound->aliases = (int32_t *)at[1];
+    bound->nbytes = (int64_t *)at[2];
+    bound->values = (hyb_value_type *)at[3];
+    bound->sizes = (int64_t *)at[4];
     bound->of = of;
     bound->users = 1;
     return bound;
 }
 
-static hyb_status close_types(const hyb_code *code, const hyb_function *function, hyb_bound *bound, int64_t *nbytes,
-                              hyb_value_type *values, const int64_t *numbers, int64_t n_numbers)
+static hyb_status close_types(const hyb_code *code, const hyb_function *function, hyb_bound *bound,
+                              const int64_t *numbers, int64_t n_numbers)
 {
     const hyb_case *of = bound->of;
     const hyb_function_row *row = function->row;
@@ -186,20 +176,19 @@ static hyb_status close_types(const hyb_code *code, const hyb_function *function
     for (int32_t i = 0; i < row->n_inputs + row->n_outputs; i++) {
         const hyb_value_row *value = i < row->n_inputs ? hyb_values(code, row->first_input) + i
                                                        : hyb_values(code, of->row->first_output) + (i - row->n_inputs);
-        TRY(close_type(&code->types[value->type], numbers, n_numbers, &values[i]));
+        TRY(close_type(&code->types[value->type], numbers, n_numbers, &bound->values[i]));
     }
     for (int32_t e = 0; e < of->plan_row->n_externals; e++) {
         hyb_value_type found;
         TRY(close_type(&code->types[externals[e].type], numbers, n_numbers, &found));
-        nbytes[e] = found.nbytes;
+        bound->nbytes[e] = found.nbytes;
         if (bindings[e].kind == HYB_BIND_SCRATCH)
             bound->scratch_nbytes += (found.nbytes + 63) / 64 * 64;
     }
     return HYB_OK;
 }
 
-static hyb_status make_plan(hyb_code *code, const hyb_function *function, hyb_bound *bound, int32_t *aliases,
-                            int64_t *nbytes, hyb_value_type *values, int64_t *numbers)
+static hyb_status make_plan(hyb_code *code, const hyb_function *function, hyb_bound *bound, int64_t *numbers)
 {
     const hyb_case *of = bound->of;
     const hyb_plan_row *plan = of->plan_row;
@@ -208,18 +197,19 @@ static hyb_status make_plan(hyb_code *code, const hyb_function *function, hyb_bo
     const char *wrong = hyb_evaluate(&code->file, plan->first_formula, plan->n_formulas, known, numbers);
     if (wrong)
         return hyb_fail(HYB_BAD_FILE, "%s", wrong);
-    TRY(close_types(code, function, bound, nbytes, values, numbers, n_numbers));
+    TRY(close_types(code, function, bound, numbers, n_numbers));
+    int32_t *aliases = bound->aliases;
     bool moved = false;
     for (int32_t e = 0; e < plan->n_externals; e++) {
         aliases[e] = of->aliases[e];
         moved |= aliases[e] != e;
     }
     const int32_t number = of->row->plan;
-    bound->plan = hyb_file_plan(&code->file, code->kernels, number, nbytes, aliases, numbers, n_numbers);
+    bound->plan = hyb_file_plan(&code->file, code->kernels, number, bound->nbytes, aliases, numbers, n_numbers);
     if (!bound->plan && moved) { /* then nothing is written in place; if that is not why, it says so again */
         for (int32_t e = 0; e < plan->n_externals; e++)
             aliases[e] = e;
-        bound->plan = hyb_file_plan(&code->file, code->kernels, number, nbytes, aliases, numbers, n_numbers);
+        bound->plan = hyb_file_plan(&code->file, code->kernels, number, bound->nbytes, aliases, numbers, n_numbers);
     }
     if (!bound->plan)
         return HYB_BAD_FILE;
@@ -235,10 +225,7 @@ static hyb_status make_bound(hyb_code *code, const hyb_function *function, const
     const hyb_case *of = hyb_case_at(code, function, given);
     if (!of)
         return HYB_BAD_ARGUMENT;
-    int32_t *aliases;
-    int64_t *nbytes, *sizes;
-    hyb_value_type *values;
-    hyb_bound *bound = make_room(function, of, &aliases, &nbytes, &values, &sizes);
+    hyb_bound *bound = make_room(function, of);
     if (!bound)
         return HYB_NO_MEMORY;
     const size_t known = (size_t)function->row->n_symbols;
@@ -246,8 +233,8 @@ static hyb_status make_bound(hyb_code *code, const hyb_function *function, const
     hyb_status status = numbers ? HYB_OK : hyb_fail(HYB_NO_MEMORY, "no memory for %d numbers", of->plan_row->n_formulas);
     if (status == HYB_OK) {
         for (size_t s = 0; s < known; s++)
-            sizes[s] = numbers[s] = given[s];
-        status = make_plan(code, function, bound, aliases, nbytes, values, numbers);
+            bound->sizes[s] = numbers[s] = given[s];
+        status = make_plan(code, function, bound, numbers);
         hyb_free(numbers);
     }
     if (status == HYB_OK)

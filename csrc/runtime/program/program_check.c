@@ -258,8 +258,9 @@ static hyb_status check_outputs(const reading *f)
 }
 
 /* Outputs that become cells are written over these, where the plan may do so. */
-static void lay_outputs(reading *f, int32_t *aliases)
+static void lay_outputs(reading *f)
 {
+    int32_t *aliases = f->of->aliases;
     const hyb_plan_row *plan = f->of->plan_row;
     const hyb_external_row *rows = hyb_externals(f->code, plan);
     const hyb_binding_row *bindings = hyb_bindings(f->code, f->of->row->first_binding);
@@ -296,11 +297,9 @@ static hyb_status read_case(reading *f)
     for (int32_t e = 0; e < n; e++)
         TRY(check_binding(f, e));
     TRY(check_outputs(f));
-    int32_t *aliases = hyb_alloc((size_t)(n + 1) * sizeof *aliases);
-    if (!aliases)
+    if (!(f->of->aliases = hyb_alloc((size_t)(n + 1) * sizeof *f->of->aliases)))
         return hyb_fail(HYB_NO_MEMORY, "no memory for %d externals", n);
-    f->of->aliases = aliases;
-    lay_outputs(f, aliases);
+    lay_outputs(f);
     for (int32_t i = 0; i < code->n_cells; i++) {
         code->written[i] |= f->writes[i] >= 0;
         f->function->writes |= f->writes[i] >= 0;
@@ -394,32 +393,23 @@ static hyb_status count_rows(hyb_code *code)
     return HYB_OK;
 }
 
-static size_t rounded(size_t n) { return (n + 63) / 64 * 64; }
-
 hyb_status hyb_code_read(hyb_code *code, hyb_file *file, bool any_kernels)
 {
     *code = (hyb_code){.users = 1, .file = *file, .any_kernels = any_kernels};
     TRY(count_rows(code));
+    const size_t n_cells = (size_t)code->n_cells;
     const size_t sizes[] = {
-        rounded((size_t)code->file.section[HYB_SECTION_KERNELS].count * sizeof(int32_t)),
-        rounded((size_t)code->n_types * sizeof(hyb_value_type)),
-        rounded((size_t)code->n_functions * sizeof(hyb_function)),
-        rounded((size_t)code->n_cells), rounded((size_t)code->n_cells * sizeof(int32_t)),
-        rounded((size_t)code->n_cells * sizeof(int32_t)),
-        rounded((size_t)code->n_cases * sizeof(hyb_case)), rounded((size_t)code->n_aheads * sizeof(hyb_ahead)),
-        rounded((size_t)code->n_cells),
+        (size_t)code->file.section[HYB_SECTION_KERNELS].count * sizeof(int32_t),
+        (size_t)code->n_types * sizeof(hyb_value_type),
+        (size_t)code->n_functions * sizeof(hyb_function),
+        n_cells, n_cells * sizeof(int32_t), n_cells * sizeof(int32_t),
+        (size_t)code->n_cases * sizeof(hyb_case), (size_t)code->n_aheads * sizeof(hyb_ahead),
+        n_cells,
     };
     enum { PARTS = sizeof sizes / sizeof *sizes };
     char *parts[PARTS];
-    size_t room = 64;
-    for (int i = 0; i < PARTS; i++)
-        room += sizes[i];
-    char *at = code->memory = hyb_alloc(room);
-    if (!at)
-        return hyb_fail(HYB_NO_MEMORY, "no memory for %zu bytes of a program", room);
-    memset(at, 0, room);
-    for (int i = 0; i < PARTS; at += sizes[i], i++)
-        parts[i] = at;
+    if (!(code->memory = hyb_alloc_parts(sizes, PARTS, parts, "a program")))
+        return HYB_NO_MEMORY;
     code->kernels = (int32_t *)parts[0];
     code->types = (hyb_value_type *)parts[1];
     code->functions = (hyb_function *)parts[2];
@@ -451,7 +441,7 @@ void hyb_code_release(hyb_code *code)
             pthread_mutex_destroy(&code->functions[i].lock);
     }
     for (int32_t i = 0; code->cases && i < code->n_cases; i++)
-        hyb_free((void *)code->cases[i].aliases);
+        hyb_free(code->cases[i].aliases);
     for (int32_t i = 0; code->aheads && i < code->n_aheads; i++) {
         hyb_plan_free(code->aheads[i].plan);
         hyb_free(code->aheads[i].nbytes);

@@ -68,6 +68,23 @@ hyb_status hyb_bound_fits(const hyb_code *code, const hyb_function *function, co
     return HYB_OK;
 }
 
+char *hyb_alloc_parts(const size_t *nbytes, int n, char **parts, const char *what)
+{
+    size_t room = 64;
+    for (int i = 0; i < n; i++)
+        room += (nbytes[i] + 63) / 64 * 64;
+    char *memory = hyb_alloc(room);
+    if (!memory) {
+        hyb_fail(HYB_NO_MEMORY, "no memory for %zu bytes of %s", room, what);
+        return NULL;
+    }
+    memset(memory, 0, room);
+    char *at = memory;
+    for (int i = 0; i < n; at += (nbytes[i] + 63) / 64 * 64, i++)
+        parts[i] = at;
+    return memory;
+}
+
 hyb_status hyb_literals_fit(int64_t nbytes)
 {
     int64_t limit;
