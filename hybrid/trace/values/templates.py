@@ -20,7 +20,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import HybridError
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
-from hybrid.ops.flow.messages import is_array, is_format
+from hybrid.ops.flow.messages import escaped, is_array, is_format
 from hybrid.trace.values.traced_text import Entry, Text, marks, pieces
 
 _OWN_TEXT = "whose class writes its own text"
@@ -77,10 +77,6 @@ def _plain(text: Any) -> str:
     return str.__str__(text) if isinstance(text, str) else str.__str__(str(text))
 
 
-def _escaped(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
-
-
 class _TemplateWriter:
     """Writes a template of texts with marks."""
 
@@ -91,7 +87,7 @@ class _TemplateWriter:
         """The template of a ``text``."""
         made = ""
         for literal, index in pieces(str.__str__(text)):
-            made += _escaped(literal)
+            made += escaped(literal)
             if index is not None:
                 made += self._entry(current().texts[index])
         return made
@@ -144,7 +140,7 @@ class _TemplateWriter:
         items = iter(values if isinstance(values, tuple) else (values,))
         made, end = "", 0
         for found in _PERCENT.finditer(template):
-            made += _escaped(template[end : found.start()])
+            made += escaped(template[end : found.start()])
             end = found.end()
             if found["type"] == "%":
                 made += "%"
@@ -152,13 +148,13 @@ class _TemplateWriter:
             made += self._conversion(found, values[found["key"]] if found["key"] else next(items))
         if "%" in template[end:].replace("%%", ""):
             raise NoTemplateError(f"the format {template!r}")
-        return made + _escaped(template[end:])
+        return made + escaped(template[end:])
 
     def _conversion(self, found: re.Match[str], value: Any) -> str:
         """What one conversion of ``%`` makes of ``value``."""
         whole, kind = found[0], found["type"]
         if not isinstance(value, (Number, Tensor, Text)):
-            return _escaped(re.sub(r"\([^)]*\)", "", whole, count=1) % (value,))
+            return escaped(re.sub(r"\([^)]*\)", "", whole, count=1) % (value,))
         plain = not (found["flags"] or found["width"] or found["precision"])
         if kind in "sra":
             if not plain or (isinstance(value, Text) and kind != "s"):
