@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from inspect import isfunction
 from typing import Any
 
 from hybrid.core.dataclass import dataclass
@@ -64,17 +65,13 @@ def text_of_error(error: Any) -> str:
     kind = error if isinstance(error, type) else type(error)
     if not issubclass(kind, BaseException):
         raise NoTemplateError("an exception that is made when it is raised")
-    if kind is error or not error.args:
-        return kind.__name__
     if isinstance(error, HybridError):
-        return f"{kind.__name__}: {_plain(error.args[0])}"
-    if kind.__str__ not in (BaseException.__str__, KeyError.__str__, OSError.__str__):
+        return f"{kind.__name__}: {str.__str__(str(error.what))}"
+    bare = kind is error or not error.args
+    told = kind.__str__ in (BaseException.__str__, KeyError.__str__, OSError.__str__)
+    if isfunction(kind.__str__) or not (bare or told):
         raise NoTemplateError(f"a {kind.__name__}, {_OWN_TEXT}")
-    return f"{kind.__name__}: {_plain(str(error))}"
-
-
-def _plain(text: Any) -> str:
-    return str.__str__(text) if isinstance(text, str) else str.__str__(str(text))
+    return kind.__name__ if bare else f"{kind.__name__}: {str.__str__(str(error))}"
 
 
 class _TemplateWriter:

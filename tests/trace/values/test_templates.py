@@ -136,6 +136,9 @@ RAISED: dict[str, tuple[Any, str, str]] = {
     "a text as key": (lambda n: KeyError(f"{n}"), "", "the text of a text"),
     "ours": (lambda n: hy.errors.ShapeError(f"{n}", fix="b"), "ShapeError: {0}", ""),
     "loud": (lambda n: Loud(n), "", "a Loud, whose class writes its own text"),
+    "loud with nothing": (lambda n: Loud(), "", "a Loud, whose class writes its own text"),
+    "a loud class": (lambda n: Loud, "", "a Loud, whose class writes its own text"),
+    "a module": (lambda n: ImportError, "ImportError", ""),
 }
 
 
