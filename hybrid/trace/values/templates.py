@@ -137,22 +137,29 @@ class _TemplateWriter:
         items = iter(values if isinstance(values, tuple) else (values,))
         made, end = "", 0
         for found in _PERCENT.finditer(template):
-            made += escaped(template[end : found.start()])
+            made += self._between(template, end, found.start())
             end = found.end()
             if found["type"] == "%":
                 made += "%"
                 continue
             made += self._conversion(found, values[found["key"]] if found["key"] else next(items))
-        if "%" in template[end:].replace("%%", ""):
+        return made + self._between(template, end, len(template))
+
+    def _between(self, template: str, start: int, end: int) -> str:
+        """What stands between two conversions, or behind the last one."""
+        if "%" in template[start:end]:
             raise NoTemplateError(f"the format {template!r}")
-        return made + escaped(template[end:])
+        return escaped(template[start:end])
 
     def _conversion(self, found: re.Match[str], value: Any) -> str:
         """What one conversion of ``%`` makes of ``value``."""
         whole, kind = found[0], found["type"]
-        if not isinstance(value, (Number, Tensor, Text)):
-            return escaped(re.sub(r"\([^)]*\)", "", whole, count=1) % (value,))
         plain = not (found["flags"] or found["width"] or found["precision"])
+        if not isinstance(value, (Number, Tensor, Text)):
+            text = re.sub(r"\([^)]*\)", "", whole, count=1) % (value,)
+            if marks(text) and not plain:  # widths are those of texts, not of marks
+                raise NoTemplateError(f"the format {whole!r}")
+            return self.text(text)
         if kind in "sra":
             if not plain or (isinstance(value, Text) and kind != "s"):
                 raise NoTemplateError(f"the format {whole!r}")
