@@ -31,6 +31,7 @@ from hybrid.programs.file_writer import save
 from hybrid.programs.program_cells import ProgramCells
 from hybrid.programs.records import FileType, FunctionRecord, ProgramInput, ProgramRecord, Symbol
 from hybrid.programs.served_sizes import candidates, further
+from hybrid.trace.places.signature import lifted
 
 MOST_CAPTURES, MOST_CASES = 16, 96  # of a function
 
@@ -187,11 +188,12 @@ class FunctionExport:
         cells: ProgramCells,
         options: dict[str, Any],
     ) -> None:
-        self.name, self.args, self.cells = name, args, cells
+        self.name, self.cells = name, cells
         if isinstance(function, Hybridized):
             options = {**function.options, "dynamic": options["dynamic"]}
             function = function.function
-        self.leaves, self.structure = flatten(tuple(args))
+        leaves, self.structure = flatten(tuple(args))
+        self.leaves = lifted(leaves)
         self.names = names_of(function, args)
         self.numbers = self._numbers(function, options["dynamic"])
         axes = {k: v for k, v in (options["dynamic"] or {}).items() if v is not True}
