@@ -11,6 +11,7 @@ import os
 import sys
 import warnings
 from types import FrameType
+from typing import Any
 
 import numpy as np
 
@@ -328,11 +329,23 @@ def named_error(text: str) -> Exception:
     """The exception whose name ``text`` begins with, and which says the rest of it."""
     kind, said = named_kind(text), text.partition(": ")[2]
     try:
+        if said and kind.__str__ is KeyError.__str__:  # which says how its argument is written
+            return kind(_literal(said))
         if kind is not ProgramError:
             return kind(said) if said or issubclass(kind, HybridError) else kind()
     except TypeError:  # its class takes something else
         pass
     return ProgramError(text, why="Its class is known where the program was written alone.")
+
+
+def _literal(text: str) -> Any:
+    """The literal in ``text``, or the text where that is none."""
+    import ast  # here: an error is rare, and importing hybrid common
+
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        return text
 
 
 _PACKAGE = FOLDER + os.sep

@@ -120,20 +120,30 @@ def _knows(named: list[inspect.Parameter] | None, argument: str | int) -> str:
     return "" if rest[1] or argument in names else ", ".join(names) or "none"
 
 
+def argument_name(function: Callable[..., Any], argument: str | int) -> str:
+    """The name of an argument that a table gives by its name or position."""
+    from hybrid.explain.argument_names import positional_name
+
+    return argument if isinstance(argument, str) else positional_name(function, argument)
+
+
+def leaves_of(function: Callable[..., Any], argument: str | int, names: Sequence[str]) -> list[int]:
+    """Which of the leaves, called ``names``, are in such an argument."""
+    name = argument_name(function, argument)
+    inner = f"{name}[", f"{name}."
+    return [i for i, own in enumerate(names) if own == name or own.startswith(inner)]
+
+
 def declared_axes(
     function: Callable[..., Any], dynamic: Any, leaves: Sequence[Any], names: Sequence[str]
 ) -> dict[Axis, Declared]:
     """The declared axes of a call, whose sizes are as they are declared."""
     if not isinstance(dynamic, Mapping):
         return {}
-    from hybrid.explain.argument_names import positional_name
-
     found: dict[Axis, Declared] = {}
     for argument, axes in dynamic.items():
-        name = argument if isinstance(argument, str) else positional_name(function, argument)
-        for i, leaf in enumerate(leaves):
-            if names[i] != name and not names[i].startswith((f"{name}[", f"{name}.")):
-                continue
+        for i in leaves_of(function, argument, names):
+            leaf = leaves[i]
             if not isinstance(leaf, Tensor):
                 raise ArgumentTypeError(
                     f"dynamic declares axes of {names[i]}, which is a {type(leaf).__name__}",

@@ -22,7 +22,7 @@ from hybrid.plan.open_plan import OpenPlan
 from hybrid.trace.capture.captured_graph import Backward, Capture, LazyGraph, Plans
 
 _MOST = 32  # buckets of a graph: the plans of further sizes are made of bound graphs
-SCALE = 2  # bits: schedules are made for sizes within a factor of 4
+_SCALE = 2  # bits: schedules are made for sizes within a factor of 4
 
 
 class Bucket(NamedTuple):
@@ -39,7 +39,7 @@ class OpenPlans:
 
     def __init__(
         self, graph: Graph, sizes: OpenSizes, fixed: Collection[int] = (), *, fast: bool = False,
-        scale: int | None = None, top: int | None = None,
+        scale: int = _SCALE, top: int = 64,
     ) -> None:  # fmt: skip
         """``fixed`` are the parameters that stay the same from run to run.
 
@@ -47,7 +47,7 @@ class OpenPlans:
         from 2 to the power of ``top`` on.
         """
         self.graph, self.sizes, self.fixed, self.fast = graph, sizes, fixed, fast
-        self._scale, self._top = scale or SCALE, 64 if top is None else top
+        self._scale, self._top = scale, top
         self._buckets: list[Bucket] = []
         self._early: dict[tuple[str, tuple[int, ...]], Plan] = {}  # by its graph
 

@@ -14,8 +14,10 @@ import typer
 
 from hybrid.calls.dynamic_axes import Dim
 from hybrid.core.types import DTYPES, TensorType, tensor_type
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, HybridError
 from hybrid.memory import native
+from hybrid.ops.shapes.creation import zeros
 
 SYMBOL = re.compile(r"(?<=[\[,\s])[A-Za-z_]\w*(?=\s*[,\]])")  # among the sizes of a type
 FIRST_SIZE = 37  # of the first symbol, where a value is needed; others have 41, 45 ...
@@ -112,6 +114,11 @@ def parse_open_types(
         if axes:
             dynamic[at] = axes
     return types, dynamic
+
+
+def zeros_of(types: Sequence[TensorType]) -> list[Tensor]:
+    """A tensor of each type: a capture sees its type alone, and never what it holds."""
+    return [zeros(t.shape, dtype=t.dtype) for t in types]
 
 
 def parse_type(text: str) -> TensorType:

@@ -13,7 +13,6 @@ from hybrid.calls.hybridized import Hybridized
 from hybrid.calls.open_plans import Bucket, OpenPlans
 from hybrid.core.dataclass import replace
 from hybrid.core.tree import LEAF, Structure, flatten
-from hybrid.core.types import TensorType
 from hybrid.eager.fused_calls import optimized_parts
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import Location, ProgramError
@@ -97,7 +96,7 @@ class CaptureExport:
         self._refuse_kinds()
         self.types = list(inputs.values())
         self.number_of = {leaf: at for at, leaf in enumerate(inputs)}
-        self.sources = [self._source(source, self.number_of) for source in self.capture.sources]
+        self.sources = [self._source(source) for source in self.capture.sources]
 
     def frozen(self) -> list[str]:
         """The numbers for which alone it is made, with their lines."""
@@ -113,10 +112,9 @@ class CaptureExport:
 
     def settle(self) -> None:
         """Find what results and writes are; all captures have been bound.  Raises ProgramError."""
-        capture, number_of = self.capture, self.number_of
         writes = self._writes()
-        self.outputs, self.tree = self._outputs(capture.result, number_of)
-        self.given = self._given(number_of)
+        self.outputs, self.tree = self._outputs(self.capture.result)
+        self.given = self._given()
         asked = sorted({o.index for o in self.outputs if o.origin is Origin.EXTERNAL})
         written = dict(reversed(writes))  # the first place of each
         needed = sorted({*written, *asked})
@@ -127,8 +125,9 @@ class CaptureExport:
             for o in self.outputs
         ]
         results = [*needed, *[output for output, _ in again]]
-        self.graph = replace(self.known, results=tuple([capture.graph.results[i] for i in results]))
-        self.bound = [*self._bound(needed, written, self.outputs), *[to for _, to in again]]
+        known = self.capture.graph.results
+        self.graph = replace(self.known, results=tuple([known[i] for i in results]))
+        self.bound = [*self._bound(needed, written), *[to for _, to in again]]
         cells = {external.index for _, external in writes}
         self.fixed = [
             i
@@ -142,9 +141,7 @@ class CaptureExport:
         if axes is None:
             if not self.cases:
                 plan, middle, early = optimized_parts(dce(self.graph), self.fixed, fast=self.fast)
-                inputs = [*self._input_types(), *plan.input_types[len(self.sources) :]]
-                record = self._checked(fixed_plan(plan, FileType.of))
-                record = replace(record, inputs=tuple(map(_filed, inputs)))
+                record = self._checked(fixed_plan(plan, self._input_types()))
                 self._add(record, middle, early, FormulaWriter(self._names))
             return
         if self._plans is None:
@@ -200,7 +197,7 @@ class CaptureExport:
         kept = 0 if early is None else len(early.output_types)
         if early is not None:
             bindings = *[External(Bound.SCRATCH)] * kept, *[self.sources[i] for i in middle]
-            ahead = AheadRecord(self._checked(fixed_plan(early, FileType.of)), bindings)
+            ahead = AheadRecord(self._checked(fixed_plan(early)), bindings)
         types = {
             Origin.EXTERNAL: plan.outputs,
             Origin.INPUT: self.types,
@@ -254,10 +251,10 @@ class CaptureExport:
         if capture.facts:
             self._refuse(f"it counts on {capture.facts[0].what}")
 
-    def _source(self, source: Source, number_of: Mapping[int, int]) -> External:
+    def _source(self, source: Source) -> External:
         """What an input of the graph is."""
         if source.kind == "argument" or (source.kind == "number" and source.address is None):
-            return External(Bound.INPUT, number_of[source.index])
+            return External(Bound.INPUT, self.number_of[source.index])
         if source.kind == "cell":
             assert source.tensor is not None
             return External(Bound.CELL, self.cells.of(source.tensor, self._path(source)))
@@ -296,15 +293,10 @@ class CaptureExport:
                 found.append((leaves[0][1], External(Bound.WRITE, number)))
         return found
 
-    def _bound(
-        self,
-        needed: Sequence[int],
-        writes: Mapping[int, External],
-        outputs: Sequence[ProgramOutput],
-    ) -> list[External]:
+    def _bound(self, needed: Sequence[int], writes: Mapping[int, External]) -> list[External]:
         """What the outputs of the plan are."""
         first: dict[int, int] = {}
-        for i, output in enumerate(outputs):
+        for i, output in enumerate(self.outputs):
             if output.origin is Origin.EXTERNAL:
                 first.setdefault(output.index, i)
         return [
@@ -314,20 +306,18 @@ class CaptureExport:
 
     # Trees ------------------------------------------------------------------------------------
 
-    def _given(self, number_of: Mapping[int, int]) -> Any:
+    def _given(self) -> Any:
         """The tree of the arguments; what is no tensor stands there as it is."""
         leaves, structure = flatten(tuple(self.call.args))
         values = [
-            {"input": number_of[i]}
-            if i in number_of
+            {"input": self.number_of[i]}
+            if i in self.number_of
             else {"constant": self._plain(leaf, "an argument")}
             for i, leaf in enumerate(leaves)
         ]
         return self._tree(structure, iter(values))
 
-    def _outputs(
-        self, recipe: TreeRecipe, number_of: Mapping[int, int]
-    ) -> tuple[list[ProgramOutput], Any]:
+    def _outputs(self, recipe: TreeRecipe) -> tuple[list[ProgramOutput], Any]:
         """The outputs, and the tree of the results."""
         outputs: list[ProgramOutput] = []
         values: list[Any] = []
@@ -342,11 +332,11 @@ class CaptureExport:
                 outputs.append(
                     ProgramOutput(f"result{len(outputs)}", type_, number, Origin.EXTERNAL, what)
                 )
-            elif kind == "argument" and what in number_of:
-                type_, leaf = self.types[number_of[what]], self.call.leaves[what]
+            elif kind == "argument" and what in self.number_of:
+                at, leaf = self.number_of[what], self.call.leaves[what]
                 number = None if isinstance(leaf, Tensor) else type(leaf)
                 outputs.append(
-                    ProgramOutput(self.names[what], type_, number, Origin.INPUT, number_of[what])
+                    ProgramOutput(self.names[what], self.types[at], number, Origin.INPUT, at)
                 )
             elif kind == "source" or (kind == "constant" and isinstance(what, Tensor)):
                 outputs.append(self._state(kind, what, len(outputs)))
@@ -426,7 +416,3 @@ def _line(function: Any, word: str) -> str:
 def called_by(function: Any) -> Any:
     """The function of the author's that takes the arguments."""
     return function.forward if isinstance(function, Module) else authors_function(function)
-
-
-def _filed(type_: FileType | TensorType) -> FileType:
-    return FileType.of(type_) if isinstance(type_, TensorType) else type_

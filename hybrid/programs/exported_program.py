@@ -11,6 +11,7 @@ from hybrid.calls.hybridized import Hybridized
 from hybrid.core.open_numbers import sizes_of_ints
 from hybrid.core.size_functions import SizeValue
 from hybrid.core.sizes import OpenSizes
+from hybrid.core.types import TensorType
 from hybrid.eager.execution import as_tensor
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor, make_tensor
@@ -199,11 +200,7 @@ class ExportedFunction:
                 raise DTypeError(f"{self.name}: input {wanted.name} is {value!r}, no {kind}")
             return as_tensor(value, type_.dtype)
         tensor = asarray(value)
-        alike = len(tensor.type.shape) == type_.rank and all(
-            isinstance(size, SizeValue) or size == own
-            for own, size in zip(tensor.type.shape, type_.shape, strict=True)
-        )
-        if tensor.type.dtype is not type_.dtype or not alike:
+        if not _fits(tensor.type, type_):
             error = ShapeError if tensor.type.dtype is type_.dtype else DTypeError
             text = f"{self.name}: input {wanted.name} is {tensor.type}, not {type_}"
             raise error(text)
@@ -299,7 +296,9 @@ class _Served:
             self._inputs[i].type if kind is Bound.INPUT else self._cells[i].type
             for kind, i in self._sources
         ]
-        fit = len(graph.params) == len(types) and all(map(_fits, graph.params, types))
+        fit = len(graph.params) == len(types) and all(
+            map(_fits, [v.type for v in graph.params], types)
+        )
         if not fit or len(graph.results) != len(self._results):
             raise ProgramError(f"{self._path}: the graph of {self._name} is of other values")
         return graph
@@ -319,15 +318,14 @@ class _Served:
         return tuple([origins[output.origin][output.index] for output in self.outputs])
 
 
-def _fits(value: Any, type_: Any) -> bool:
-    """Whether a parameter has a type, but for names and sizes of open axes."""
-    own = value.type
+def _fits(own: TensorType, wanted: TensorType) -> bool:
+    """Whether two types are the same, but for sizes of axes that ``wanted`` leaves open."""
     return (
-        own.dtype is type_.dtype
-        and own.rank == type_.rank
+        own.dtype is wanted.dtype
+        and own.rank == wanted.rank
         and all(
-            isinstance(wanted, SizeValue) or size == wanted
-            for size, wanted in zip(own.shape, type_.shape, strict=True)
+            isinstance(size, SizeValue) or n == size
+            for n, size in zip(own.shape, wanted.shape, strict=True)
         )
     )
 

@@ -14,7 +14,9 @@ from hybrid.calls.dynamic_axes import (
     Declared,
     Dim,
     Table,
+    argument_name,
     declared_axes,
+    leaves_of,
     require_table,
 )
 from hybrid.calls.hybridized import Hybridized
@@ -22,7 +24,6 @@ from hybrid.core.tree import flatten, unflatten
 from hybrid.core.types import float64, int64
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, HybridError, ProgramError
-from hybrid.explain.argument_names import positional_name
 from hybrid.nn.modules.module import Mode, Module
 from hybrid.ops.shapes.creation import zeros
 from hybrid.programs.capture_export import CaptureExport, called_by, names_of
@@ -30,6 +31,7 @@ from hybrid.programs.file_writer import save
 from hybrid.programs.program_cells import ProgramCells
 from hybrid.programs.records import FileType, FunctionRecord, ProgramInput, ProgramRecord, Symbol
 from hybrid.programs.served_sizes import candidates, further
+from hybrid.trace.places.signature import lifted
 
 MOST_CAPTURES, MOST_CASES = 16, 96  # of a function
 
@@ -167,8 +169,7 @@ def _named(function: Any, table: Table) -> dict[Any, Any]:
     for argument, axes in table.items():
         found[argument] = axes
         if isinstance(axes, Mapping) and isinstance(argument, (str, int)):
-            own = called_by(function)
-            name = argument if isinstance(argument, str) else positional_name(own, argument)
+            name = argument_name(called_by(function), argument)
             found[argument] = {
                 axis: Dim(f"{name}_{axis}") if dim is True and type(axis) is int else dim
                 for axis, dim in axes.items()
@@ -187,11 +188,12 @@ class FunctionExport:
         cells: ProgramCells,
         options: dict[str, Any],
     ) -> None:
-        self.name, self.args, self.cells = name, args, cells
+        self.name, self.cells = name, cells
         if isinstance(function, Hybridized):
             options = {**function.options, "dynamic": options["dynamic"]}
             function = function.function
-        self.leaves, self.structure = flatten(tuple(args))
+        leaves, self.structure = flatten(tuple(args))
+        self.leaves = lifted(leaves)
         self.names = names_of(function, args)
         self.numbers = self._numbers(function, options["dynamic"])
         axes = {k: v for k, v in (options["dynamic"] or {}).items() if v is not True}
@@ -216,16 +218,11 @@ class FunctionExport:
         found: list[int] = []
         for argument in [argument for argument, entry in (table or {}).items() if entry is True]:
             require_table(called_by(function), {argument: {0: True}})
-            name = argument
-            if not isinstance(argument, str):
-                name = positional_name(called_by(function), argument)
-            for i, leaf in enumerate(self.leaves):
-                own = self.names[i]
-                if own != name and not own.startswith((f"{name}[", f"{name}.")):
-                    continue
-                if type(leaf) not in (int, float):
+            for i in leaves_of(called_by(function), argument, self.names):
+                kind = type(self.leaves[i])
+                if kind not in (int, float):
                     raise ArgumentTypeError(
-                        f"dynamic makes {own} an input, which is a {type(leaf).__name__}",
+                        f"dynamic makes {self.names[i]} an input, which is a {kind.__name__}",
                         fix="name an int or a float, or give the axes of a tensor: {0: True}",
                     )
                 found.append(i)
@@ -263,7 +260,7 @@ class FunctionExport:
                 self._raises(sizes, error)
                 return
             try:  # something asks for one number, perhaps by chance
-                self._capture_at(sizes, dynamic=False)
+                self._capture_at(sizes, opens=False)
             except HybridError as other:
                 self._raises(sizes, other)
         except (ArithmeticError, ValueError, IndexError) as error:
@@ -275,9 +272,9 @@ class FunctionExport:
             text = (str(error) or type(error).__name__).splitlines()[0]
             self.notes.append((f"{self.name} raises at {at}", text))
 
-    def _capture_at(self, sizes: Mapping[str, int], dynamic: Any = None) -> None:
+    def _capture_at(self, sizes: Mapping[str, int], *, opens: bool = True) -> None:
         hybridized = self.hybridized
-        if dynamic is False:
+        if not opens:
             hybridized = Hybridized(hybridized.function, **{**hybridized.options, "dynamic": False})
         args = self._args_at(sizes)
         made = CaptureExport(self.name, hybridized, args, self.cells, sizes, self.numbers)

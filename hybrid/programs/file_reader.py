@@ -15,7 +15,7 @@ import numpy as np
 from hybrid.core.types import DTYPES, TensorType, tensor_type
 from hybrid.errors import ProgramError
 from hybrid.memory import native
-from hybrid.programs.file_writer import HEADER, KINDS, ROWS, SECTION
+from hybrid.programs.file_writer import HEADER, KINDS, ROWS, SECTION, sealed
 from hybrid.programs.formulas import described
 from hybrid.programs.records import (
     NUMBERS,
@@ -47,14 +47,14 @@ class ProgramFile:
         )
         self.sections = {int(row["kind"]): row for row in self.table}
         self.rows = {
-            name: np.frombuffer(self._section(number), row)
-            for (name, row), number in zip(ROWS.items(), KINDS.values(), strict=True)
+            name: np.frombuffer(self._section(name), row)
+            for name, row in ROWS.items()
             if row is not None
         }
-        self.strings = bytes(self._section(1))
+        self.strings = bytes(self._section("strings"))
 
-    def _section(self, number: int) -> np.ndarray:
-        row = self.sections.get(number)
+    def _section(self, name: str) -> np.ndarray:
+        row = self.sections.get(KINDS[name])
         if row is None:
             return self.content[:0]
         return self.content[int(row["offset"]) :][: int(row["nbytes"])]
@@ -131,7 +131,7 @@ class ProgramFile:
 
     def cells(self) -> list[tuple[str, TensorType, Role, np.ndarray, list[str]]]:
         """The name, type, role, bytes and further names of each cell."""
-        data, found = self._section(KINDS["data"]), []
+        data, found = self._section("data"), []
         for row in self.rows["cells"]:
             aliases = self.rows["aliases"][row["first_alias"] :][: row["n_aliases"]]
             content = data[int(row["offset"]) :][: int(row["nbytes"])]
@@ -142,7 +142,7 @@ class ProgramFile:
 
     def step_kinds(self) -> set[int]:
         """The kinds of the steps of all plans."""
-        rows, size = self._section(1 + list(ROWS).index("rows")), native.PlanArrays.ROWS["steps"]
+        rows, size = self._section("rows"), native.PlanArrays.ROWS["steps"]
         parts = [
             rows[start : start + nbytes] for start, nbytes in self.rows["plans"]["parts"][:, 0]
         ]
@@ -219,9 +219,7 @@ class ProgramFile:
         table = self.table.copy()
         table["hash"][table["kind"] == KINDS["data"]] = native.hash_of(made[start:end])
         head = np.frombuffer(self.content[: HEADER.itemsize], HEADER).copy()
-        head["hash"] = 0
-        head["hash"] = native.hash_of(head.tobytes() + table.tobytes())
-        tables = head.tobytes() + table.tobytes()
+        tables = sealed(head, table)
         made[: len(tables)] = np.frombuffer(tables, np.uint8)
         with whole_file(path) as file:
             file.write(made)

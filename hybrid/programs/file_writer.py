@@ -20,6 +20,8 @@ from hybrid.programs.records import (
     FileType,
     FunctionRecord,
     PlanRecord,
+    ProgramInput,
+    ProgramOutput,
     ProgramRecord,
 )
 from hybrid.weights.write import whole_file
@@ -107,6 +109,13 @@ def save(program: ProgramRecord, path: str | os.PathLike[str]) -> None:
         file.write(content)
 
 
+def sealed(head: np.ndarray, table: np.ndarray) -> bytes:
+    """The header and the section table of a file, with the hash of both."""
+    head["hash"] = 0
+    head["hash"] = native.hash_of(head.tobytes() + table.tobytes())
+    return head.tobytes() + table.tobytes()
+
+
 class SectionWriter:
     """The sections of a file while they are collected."""
 
@@ -144,8 +153,7 @@ class SectionWriter:
         head = np.zeros((), HEADER)
         head["magic"], head["major"], head["minor"] = MAGIC, MAJOR, MINOR
         head["nbytes"], head["sections"] = at, len(table)
-        head["hash"] = native.hash_of(head.tobytes() + table.tobytes())
-        file = bytearray(head.tobytes() + table.tobytes())
+        file = bytearray(sealed(head, table))
         for content in contents.values():
             file += bytes(-len(file) % ALIGNMENT)
             file += content
@@ -199,13 +207,7 @@ class SectionWriter:
         data += cell.content
 
     def _function(self, function: FunctionRecord) -> None:
-        first_input = self._span(
-            "values",
-            [
-                (self._text(v.name), self._type(v.type), NUMBERS.index(v.number), -1, -1)
-                for v in function.inputs
-            ],
-        )
+        first_input = self._span("values", [self._value(v, -1, -1) for v in function.inputs])
         symbols = [(self._text(s.name), s.low, s.high) for s in function.symbols]
         cases = [self._case(case) for case in function.cases]
         first_case = len(self.rows["cases"])
@@ -217,17 +219,14 @@ class SectionWriter:
              first_case, len(cases), 0)
         )  # fmt: skip
 
+    def _value(
+        self, value: ProgramInput | ProgramOutput, origin: int, index: int
+    ) -> tuple[Any, ...]:
+        number = NUMBERS.index(value.number)
+        return self._text(value.name), self._type(value.type), number, origin, index
+
     def _case(self, case: CaseRecord) -> tuple[Any, ...]:
-        outputs = [
-            (
-                self._text(v.name),
-                self._type(v.type),
-                NUMBERS.index(v.number),
-                int(v.origin),
-                v.index,
-            )
-            for v in case.outputs
-        ]
+        outputs = [self._value(v, int(v.origin), v.index) for v in case.outputs]
         ahead = -1
         if case.ahead is not None:
             first_ahead = self._bindings(case.ahead.bindings)

@@ -35,7 +35,7 @@ _NUMBER = {name: at for at, name in enumerate(OPS)}
 _RELATIONS = {("==", True): "==", ("==", False): "!=", ("<", True): "<", ("<", False): ">=",
               ("<=", True): "<=", ("<=", False): ">"}  # fmt: skip
 FILLS = ("int", "float", "range", "float range", "linspace", "eye", "lower", "upper", "nearest")
-_OF_ONE = ("abs", "bit_length", "math.isqrt", "float")  # ints
+_OF_INT = ("abs", "bit_length", "math.isqrt", "float")
 _FLOATS = {"linspace": (0, 1), "nearest": (2,)}  # which numbers of a fill are floats
 
 
@@ -182,7 +182,7 @@ class FormulaWriter:
             if name in ("float", "abs"):
                 at = self.real(given[0])
                 return at if name == "float" else self._row("fabs", at)
-        elif name in _NUMBER and (len(given) == 2 or name in _OF_ONE):
+        elif name in _NUMBER and (len(given) == 2 or name in _OF_INT):
             return self._row(name, *map(self.number, given))
         raise Unknown(f"{name} of a size")
 
@@ -198,7 +198,8 @@ _COMPARISONS: Mapping[str, Callable[[Any, Any], bool]] = {
     "==": operator.eq, "!=": operator.ne, "<": operator.lt, ">=": operator.ge, "<=": operator.le,
     ">": operator.gt, "!<": lambda a, b: not a < b, "!<=": lambda a, b: not a <= b,
 }  # fmt: skip
-_OF_FLOATS = ("int", "math.floor", "math.ceil", "round", "math")
+_OF_FLOAT = ("int", "math.floor", "math.ceil", "round", "math")
+_OF_ONE = (*_OF_FLOAT, *_OF_INT, "fabs")
 _WRONG = (ArithmeticError, ValueError, IndexError, TypeError)
 
 
@@ -217,11 +218,11 @@ def _value(op: str, numbers: Sequence[Any], a: int, b: int) -> Any:
     """What a row gives; None: a condition does not hold."""
     if op == "constant":
         return b
-    floats = (op.startswith("f") and op != "float") or op in _OF_FLOATS
+    floats = (op.startswith("f") and op != "float") or op in _OF_FLOAT
     left = _real(numbers[a]) if floats else numbers[a]
     if op == "math":
         return _called(f"math.{MATH[b]}", left)
-    if op in _OF_FLOATS or op in ("abs", "fabs", "bit_length", "math.isqrt", "float"):
+    if op in _OF_ONE:
         return _called("abs" if op == "fabs" else op, left)
     right = _real(numbers[b]) if floats else numbers[b]
     sign = op[1:] if floats else op
@@ -281,7 +282,7 @@ def _narrow(ends: list[int], sign: str, number: int) -> None:
 def _text(sign: str, texts: Sequence[str], a: int, b: int) -> str:
     if sign == "math":
         return f"math.{MATH[b]}({texts[a]})"
-    if sign in _OF_FLOATS or sign in ("abs", "fabs", "bit_length", "math.isqrt", "float"):
+    if sign in _OF_ONE:
         return f"{sign}({texts[a]})"
     bare = sign.removeprefix("f")
     if bare in _COMPARISONS:

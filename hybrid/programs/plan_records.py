@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,15 +22,15 @@ _WORD = {"place": 1, "constant": 2}  # kinds of words that are offsets
 _HEAD = 3  # words of an operand before its shape
 
 
-def fixed_plan(plan: Plan, closed: Callable[[TensorType], FileType]) -> PlanRecord | None:
-    """The record of ``plan``; None if it calls Python."""
+def fixed_plan(plan: Plan, inputs: Sequence[FileType] = ()) -> PlanRecord | None:
+    """The record of ``plan``, whose first inputs are ``inputs``; None if it calls Python."""
     arrays = plan.arrays()
     if arrays is None:
         return None
     return PlanRecord(
         arrays=arrays,
-        outputs=tuple(map(closed, plan.output_types)),
-        inputs=tuple(map(closed, plan.input_types)),
+        outputs=tuple(map(FileType.of, plan.output_types)),
+        inputs=(*inputs, *map(FileType.of, plan.input_types[len(inputs) :])),
         donations=dict(plan.donations),
         exposed=frozenset(plan.exposed),
         places=tuple([step.location for step in plan.steps]),

@@ -21,7 +21,7 @@ from hybrid.core.exceptions import Leaving
 from hybrid.errors import HybridError, Location
 from hybrid.ir import Builder, Graph, Node, Value, get_op
 from hybrid.number.staging import HERE, NumberCall, region
-from hybrid.ops.flow.messages import STREAMS, is_format
+from hybrid.ops.flow.messages import STREAMS, escaped, is_format
 from hybrid.trace.values.deferred import DeferredCall
 
 Refuse = Callable[..., None]  # what, at=, why=, fix=
@@ -158,10 +158,10 @@ def _template_of(error: Exception) -> str | None:
     for found in _SHOWN.finditer(text):
         if not is_format(found[2]):
             return None
-        made += text[end : found.start()].replace("{", "{{").replace("}", "}}")
+        made += escaped(text[end : found.start()])
         made += f"{{{found[1]}:{found[2]}}}" if found[2] else f"{{{found[1]}}}"
         end = found.end()
-    return made + text[end:].replace("{", "{{").replace("}", "}}")
+    return made + escaped(text[end:])
 
 
 def _whole(node: Node, operands: tuple[Value, ...], at: Location | None) -> list[Node]:

@@ -91,6 +91,8 @@ def test_a_model_as_a_program(folder: Path) -> None:
     )
     text_of("onnx", "import", file, "-o", out, "-i", "f32[3,4]")
     assert hy.load_exported(out)["predict"](hy.ones((3, 4))).shape == (3, 3)
+    text_of("onnx", "import", file, "-o", out, "-i", "f32[n,4]")
+    assert hy.load_exported(out)["predict"](hy.ones((5, 4))).shape == (5, 3)
 
 
 def test_what_is_in_it(folder: Path) -> None:
@@ -136,6 +138,10 @@ def test_ops_that_nothing_stands_for(folder: Path) -> None:
         (
             ["export", "FILE:tell", "-i", "f32[3]", "-o", "none/m.onnx"],
             "--output none/m.onnx cannot be written: No such file or directory.",
+        ),
+        (
+            ["export", "FILE:tell", "-i", "f32[1000000000000,4]", "-o", "m.onnx"],
+            "FILE:tell: no memory for 16000000000000 bytes.",
         ),
         (["export", "FILE:tell", "-o", "m.onnx"], "FILE:tell: tell() missing 1 required"),
         (["import", "FILE"], "model_for_onnx.py is no ONNX model: "),

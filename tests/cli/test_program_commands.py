@@ -132,6 +132,9 @@ def test_bad_input(folder: Path) -> None:
     assert "tell cannot be exported: it calls Python while it runs" in failure(
         "export", f"{target}:tell", "-i", "f32[3]", "-o", file
     )
+    assert "network: no memory for 16000000000000 bytes" in failure(
+        "export", f"{target}:network", "-i", "f32[1000000000000,4]", "-o", file
+    )
     assert not file.exists()
     text_of("export", f"{target}:network", "-i", "f32[2,4]", "-o", file)
     assert "predict takes 1 inputs, and --input names 0" in failure("run", file)

@@ -87,6 +87,18 @@ def keyed(x):
     return x
 
 
+def unnamed(x):
+    if hy.max(x) > 2.0:
+        raise KeyError("a 'b'")
+    return x
+
+
+def counted_keys(x):
+    if hy.max(x) > 2.0:
+        raise KeyError(hy.sum(x > 5.0).item())
+    return x
+
+
 def odd(x):
     if hy.max(x) > 2.0:
         raise Odd(hy.max(x).item(), {})

@@ -85,6 +85,17 @@ def test_trees_of_arguments_and_results(tmp_path: Path) -> None:
     assert found["count"] == 6 and type(found["count"]) is int and found["none"] is None
 
 
+def test_arrays_of_numpy_among_the_arguments(tmp_path: Path) -> None:
+    x = np.arange(3, dtype=np.float32)
+    batch = hy.Dim("batch")
+    hy.export(
+        lambda x, y: x * y[0], tmp_path / "m", x, [x], dynamic={"x": {0: batch}, 1: {0: batch}}
+    )
+    [function] = hy.load_exported(tmp_path / "m").values()
+    longer = np.arange(5, dtype=np.float32)
+    np.testing.assert_array_equal(function(longer, [longer]).numpy(), longer * longer)
+
+
 def test_what_it_says_of_itself(path: Path) -> None:
     program = hy.load_exported(path)
     assert list(program) == ["predict", "step"] and len(program) == 2

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 import hybrid as hy
-from hybrid.cli.user_input import fail, load_function, parse_types
+from hybrid.cli.user_input import fail, load_function, parse_types, zeros_of
 from hybrid.errors import HybridError
 
 app = typer.Typer()
@@ -25,8 +25,7 @@ def explain(
     function = load_function(target)
     try:
         hybridized = hy.hybridize(function)
-        # What the inputs hold is never looked at: a capture sees their types.
-        told = hybridized.explain(*(hy.zeros(t.shape, dtype=t.dtype) for t in types))
+        told = hybridized.explain(*zeros_of(types))
     except (HybridError, TypeError) as error:  # TypeError: another number of arguments
         fail(f"{target}: {error}")
     if html is None:

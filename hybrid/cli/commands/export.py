@@ -14,6 +14,7 @@ from hybrid.cli.user_input import (
     load_program,
     parse_dims,
     parse_open_types,
+    zeros_of,
 )
 from hybrid.errors import HybridError
 
@@ -69,8 +70,8 @@ def write_program(
     for name_of_size in dims.keys() - named:
         fail(f"--size {name_of_size} is of no axis of an --input.")
     function = load_function(target)
-    arguments = [hy.zeros(t.shape, dtype=t.dtype) for t in types]
     try:
+        arguments = zeros_of(types)
         if name is None:
             hy.export(function, path, *arguments, dynamic=dynamic)
         else:

@@ -7,7 +7,7 @@ import typer
 
 import hybrid as hy
 from hybrid.calls.executable import optimized_plan
-from hybrid.cli.user_input import fail, load_function, parse_open_types
+from hybrid.cli.user_input import fail, load_function, parse_open_types, zeros_of
 from hybrid.errors import HybridError
 from hybrid.ir import print_graph
 from hybrid.passes import run_pipeline
@@ -32,9 +32,7 @@ def graph(
     types, dynamic = parse_open_types(inputs or [])
     function = load_function(target)
     try:
-        # What the inputs hold is never looked at: a capture sees their types.
-        arguments = [hy.zeros(t.shape, dtype=t.dtype) for t in types]
-        captured = hy.hybridize(function, dynamic=dynamic or None).graph(*arguments)
+        captured = hy.hybridize(function, dynamic=dynamic or None).graph(*zeros_of(types))
         shown = captured
         if optimize:  # of symbols there is no plan, but the graph of those that are bound to sizes
             shown = run_pipeline(captured) if dynamic else optimized_plan(captured).graph

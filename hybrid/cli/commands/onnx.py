@@ -7,7 +7,7 @@ import typer
 
 import hybrid as hy
 from hybrid.cli.commands.inspect import print_tables
-from hybrid.cli.user_input import fail, load_function, parse_open_types
+from hybrid.cli.user_input import fail, load_function, parse_open_types, zeros_of
 from hybrid.errors import HybridError, MissingPackageError
 
 app = typer.Typer()
@@ -43,10 +43,9 @@ def export(
     """
     types, axes = parse_open_types(inputs or [])
     function = load_function(target)
-    arguments = [hy.zeros(t.shape, dtype=t.dtype) for t in types]
     try:
         made = hy.onnx.model_export.exported_model(
-            function, arguments, opset=opset, dynamic_axes=axes
+            function, zeros_of(types), opset=opset, dynamic_axes=axes
         )
         hy.onnx.model_storage.save_model(made.proto, output, beside or None)
     except (HybridError, TypeError) as error:  # TypeError: another number of arguments
@@ -70,7 +69,8 @@ def import_(
 ) -> None:
     """Show FILE as Python, or write it: as text (.py), or as a program (.hyb).
 
-    A program needs the types of its inputs where the file does not say all sizes.
+    A program needs the types of its inputs where the file does not say all sizes; those that vary
+    have names there, as n in f32[n,4].
     """
     module = _read(hy.onnx.load, file)
     if output is None:
@@ -80,8 +80,8 @@ def import_(
         if output.suffix == ".py":
             output.write_text(module.source(), encoding="utf-8")
         elif output.suffix == ".hyb":
-            types, _ = parse_open_types(inputs or _declared(file))
-            hy.export(module, output, *[hy.zeros(t.shape, dtype=t.dtype) for t in types])
+            types, axes = parse_open_types(inputs or _declared(file))
+            hy.export(module, output, *zeros_of(types), dynamic=axes)
         else:
             fail(f"--output {output}: give a file that ends with .py or .hyb.")
     except (HybridError, TypeError) as error:

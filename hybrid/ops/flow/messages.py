@@ -33,6 +33,11 @@ _FORMAT = re.compile(
 )
 
 
+def escaped(text: str) -> str:
+    """The template of ``text``, in which nothing stands for an operand."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
 def is_format(spec: str) -> bool:
     """Whether C knows the format specification ``spec``, which Python knows."""
     found = _FORMAT.fullmatch(spec)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from inspect import isfunction
 from typing import Any
 
 from hybrid.core.dataclass import dataclass
@@ -20,7 +21,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import HybridError
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
-from hybrid.ops.flow.messages import is_array, is_format
+from hybrid.ops.flow.messages import escaped, is_array, is_format
 from hybrid.trace.values.traced_text import Entry, Text, marks, pieces
 
 _OWN_TEXT = "whose class writes its own text"
@@ -64,21 +65,13 @@ def text_of_error(error: Any) -> str:
     kind = error if isinstance(error, type) else type(error)
     if not issubclass(kind, BaseException):
         raise NoTemplateError("an exception that is made when it is raised")
-    if kind is error or not error.args:
-        return kind.__name__
     if isinstance(error, HybridError):
-        return f"{kind.__name__}: {_plain(error.args[0])}"
-    if kind.__str__ not in (BaseException.__str__, KeyError.__str__, OSError.__str__):
+        return f"{kind.__name__}: {str.__str__(str(error.what))}"
+    bare = kind is error or not error.args
+    told = kind.__str__ in (BaseException.__str__, KeyError.__str__, OSError.__str__)
+    if isfunction(kind.__str__) or not (bare or told):
         raise NoTemplateError(f"a {kind.__name__}, {_OWN_TEXT}")
-    return f"{kind.__name__}: {_plain(str(error))}"
-
-
-def _plain(text: Any) -> str:
-    return str.__str__(text) if isinstance(text, str) else str.__str__(str(text))
-
-
-def _escaped(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
+    return kind.__name__ if bare else f"{kind.__name__}: {str.__str__(str(error))}"
 
 
 class _TemplateWriter:
@@ -91,7 +84,7 @@ class _TemplateWriter:
         """The template of a ``text``."""
         made = ""
         for literal, index in pieces(str.__str__(text)):
-            made += _escaped(literal)
+            made += escaped(literal)
             if index is not None:
                 made += self._entry(current().texts[index])
         return made
@@ -144,22 +137,29 @@ class _TemplateWriter:
         items = iter(values if isinstance(values, tuple) else (values,))
         made, end = "", 0
         for found in _PERCENT.finditer(template):
-            made += _escaped(template[end : found.start()])
+            made += self._between(template, end, found.start())
             end = found.end()
             if found["type"] == "%":
                 made += "%"
                 continue
             made += self._conversion(found, values[found["key"]] if found["key"] else next(items))
-        if "%" in template[end:].replace("%%", ""):
+        return made + self._between(template, end, len(template))
+
+    def _between(self, template: str, start: int, end: int) -> str:
+        """What stands between two conversions, or behind the last one."""
+        if "%" in template[start:end]:
             raise NoTemplateError(f"the format {template!r}")
-        return made + _escaped(template[end:])
+        return escaped(template[start:end])
 
     def _conversion(self, found: re.Match[str], value: Any) -> str:
         """What one conversion of ``%`` makes of ``value``."""
         whole, kind = found[0], found["type"]
-        if not isinstance(value, (Number, Tensor, Text)):
-            return _escaped(re.sub(r"\([^)]*\)", "", whole, count=1) % (value,))
         plain = not (found["flags"] or found["width"] or found["precision"])
+        if not isinstance(value, (Number, Tensor, Text)):
+            text = re.sub(r"\([^)]*\)", "", whole, count=1) % (value,)
+            if marks(text) and not plain:  # widths are those of texts, not of marks
+                raise NoTemplateError(f"the format {whole!r}")
+            return self.text(text)
         if kind in "sra":
             if not plain or (isinstance(value, Text) and kind != "s"):
                 raise NoTemplateError(f"the format {whole!r}")

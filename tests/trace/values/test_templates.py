@@ -52,6 +52,8 @@ PRINTED: dict[str, tuple[Any, str]] = {
     "percent names": (lambda x, s, n: print("%(a)s %(b)03d" % {"a": 1, "b": n}), "1 {0:03d}\n"),
     "percent braces": (lambda x, s, n: print("{%s}" % n), "{{{0}}}\n"),
     "a text in a text": (lambda x, s, n: print("<%s>" % f"{n}"), "<{0}>\n"),
+    "a list in percent": (lambda x, s, n: print("%s %d" % ([n, "{"], n)), "[{0}, '{{'] {0:d}\n"),
+    "a dict in percent": (lambda x, s, n: print("%s" % {"a": n}), "{{'a': {0}}}\n"),
 }
 
 
@@ -104,6 +106,9 @@ LACKING: dict[str, tuple[Any, str]] = {
     "a text": (lambda x, n: print(f"{n!s:>9}"), "the text of a text"),
     "a repr": (lambda x, n: print(repr(f"{n}")), "the text of a text"),
     "percent widths": (lambda x, n: print("%5s" % n), "the format '%5s'"),
+    "a width that is given": (lambda x, n: print("%*d, %d" % (5, n, n)), "the format '%*d, %d'"),
+    "widths of lists": (lambda x, n: print("%9s %d" % ([n], n)), "the format '%9s'"),
+    "percent lengths": (lambda x, n: print("%ld, %d" % (n, n)), "the format '%ld, %d'"),
     "a separator": (lambda x, n: print(n, sep=f"{n}"), ""),
 }
 
@@ -136,6 +141,9 @@ RAISED: dict[str, tuple[Any, str, str]] = {
     "a text as key": (lambda n: KeyError(f"{n}"), "", "the text of a text"),
     "ours": (lambda n: hy.errors.ShapeError(f"{n}", fix="b"), "ShapeError: {0}", ""),
     "loud": (lambda n: Loud(n), "", "a Loud, whose class writes its own text"),
+    "loud with nothing": (lambda n: Loud(), "", "a Loud, whose class writes its own text"),
+    "a loud class": (lambda n: Loud, "", "a Loud, whose class writes its own text"),
+    "a module": (lambda n: ImportError, "ImportError", ""),
 }
 
 

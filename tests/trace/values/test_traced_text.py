@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import hybrid.staging  # noqa: F401  what converted code calls
 from hybrid.convert import convert
 from hybrid.errors import CaptureError, NeedsValue
 from hybrid.trace.values.traced_text import marks, written
