@@ -211,7 +211,7 @@ class Gradient:
 Item = int | Address  # what may vary: the position of an argument leaf, or a place outside
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class OpenAxes:
     """The axes of tensors that have symbols, and the types of all tensors among the arguments.
 
@@ -224,7 +224,6 @@ class OpenAxes:
     closed: dict[int, TensorType]  # of the others
     outside: dict[Address, TensorType] = field(default_factory=dict)  # of such tensors elsewhere
     numbers: dict[int, Any] = field(default_factory=dict)  # ints among the leaves, as sizes
-    compiled: list[Any] = field(default_factory=list)  # what gives all sizes, once it is made
 
     def reader(self) -> Callable[[Sequence[Any]], tuple[Any, ...] | None]:
         """A function of the leaves of a call that gives the types of its tensors, and such ints.
@@ -259,14 +258,18 @@ class OpenAxes:
             return None
         if not all([leaves[i].type is type_ for i, type_ in self.closed.items()]):
             return None
-        if not self.compiled:
-            sizes = [size for type_ in own for size in type_.shape]
-            self.compiled.append(self.sizes.evaluator([*sizes, *self.numbers.values()]))
         # No type of an argument has a size that depends on values.
         every = (*values, *[symbol.value for symbol in self.sizes.symbols[len(values) :]])
         there = [size for tensor in tensors for size in tensor.type.shape]
         there += [leaves[i] for i in self.numbers]
-        return values if self.compiled[0](*every) == there else None
+        return values if self._evaluate(*every) == there else None
+
+    @functools.cached_property
+    def _evaluate(self) -> Callable[..., list[Any]]:
+        """What gives the sizes of all such tensors, and the ints, for values of the symbols."""
+        own = (*self.types.values(), *self.outside.values())
+        sizes = [size for type_ in own for size in type_.shape]
+        return self.sizes.evaluator([*sizes, *self.numbers.values()])
 
     def fits(self, tensor: Tensor, type_: TensorType, leaves: Sequence[Any]) -> bool:
         """Whether ``tensor`` has the open ``type_``, as it is at a call of ``leaves``."""
