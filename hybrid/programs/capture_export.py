@@ -17,10 +17,9 @@ from hybrid.core.types import TensorType
 from hybrid.eager.fused_calls import optimized_parts
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import Location, ProgramError
-from hybrid.explain.argument_names import authors_function, leaf_names
+from hybrid.explain.argument_names import authors_function
 from hybrid.explain.inputs import paths_of, slot_name
 from hybrid.ir import Node
-from hybrid.nn.modules.module import Module
 from hybrid.passes.scalar.dce import dce
 from hybrid.plan import Plan
 from hybrid.programs.formulas import FormulaWriter, Unknown
@@ -64,7 +63,7 @@ class CaptureExport:
         self.notes: list[tuple[str, str]] = []
         inputs = NumberInputs(frozenset(numbers))
         self.call, self.capture = hybridized.captured(tuple(args), {}, inputs)
-        self.names = names_of(self.function, args)
+        self.names = self.call.names()
         self.paths = paths_of(self.capture, self.function, self.call.leaves, self.names)
         axes = self.capture.open_axes
         self.open = [] if axes is None else [symbol.name for symbol in axes.sizes.symbols]
@@ -401,11 +400,6 @@ class CaptureExport:
         return {kind.__name__: [self._tree(item, values) for item in items]}
 
 
-def names_of(function: Any, args: Sequence[Any]) -> tuple[str, ...]:
-    """A name for each leaf of the arguments."""
-    return leaf_names(called_by(function), args, {})
-
-
 def _asks_queue(node: Node) -> bool:
     """Whether a call of Python asks a queue for a batch."""
     return any(getattr(value, "asks_queue", None) is not None for _, value in node.attrs)
@@ -413,7 +407,7 @@ def _asks_queue(node: Node) -> bool:
 
 def _line(function: Any, word: str) -> str:
     """Where the author first writes ``word`` in ``function``; empty if it is not there."""
-    own = called_by(function)
+    own = authors_function(function)
     try:
         lines, first = inspect.getsourcelines(own)
         path = os.path.basename(inspect.getsourcefile(own) or "")
@@ -421,11 +415,6 @@ def _line(function: Any, word: str) -> str:
         return ""
     found = [i for i, line in enumerate(lines) if re.search(rf"\b{re.escape(word)}\b", line)]
     return f" ({path}:{first + found[0]})" if found else ""
-
-
-def called_by(function: Any) -> Any:
-    """The function of the author's that takes the arguments."""
-    return function.forward if isinstance(function, Module) else authors_function(function)
 
 
 def _filed(type_: FileType | TensorType) -> FileType:
