@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -184,17 +185,26 @@ import hybrid as hy
 from hybrid import nn
 hy.random.seed(1)
 model = nn.Sequential(nn.Linear(4, 3), nn.GELU(), nn.LayerNorm(3), nn.Linear(3, 2))
-hy.onnx.export(model, "{name}", hy.ones((2, 4)), dynamic_axes={{0: {{0: "batch"}}}})
+def function(x):
+    y = model(x)
+    if y.sum() > 0:
+        a, b, c, d = y + 1, y + 2, y + 3, y + 4
+    else:
+        a, b, c, d = y - 1, y - 2, y - 3, y - 4
+    return a * b * c * d
+hy.onnx.export(function, "{name}", hy.ones((2, 4)), dynamic_axes={{0: {{0: "batch"}}}})
 """
 
 
 def test_the_same_model_gives_the_same_bytes_in_any_process(tmp_path: Path) -> None:
-    exec(PROGRAM.format(name=tmp_path / "0.onnx"), {})
+    for name in ("here", "there"):
+        (tmp_path / f"{name}.py").write_text(PROGRAM.format(name=tmp_path / f"{name}.onnx"))
+    runpy.run_path(str(tmp_path / "here.py"))
     subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(name="1.onnx")], cwd=tmp_path, check=True,
+        [sys.executable, "there.py"], cwd=tmp_path, check=True,
         env=os.environ | {"PYTHONHASHSEED": "1"},
     )  # fmt: skip
-    assert (tmp_path / "0.onnx").read_bytes() == (tmp_path / "1.onnx").read_bytes()
+    assert (tmp_path / "here.onnx").read_bytes() == (tmp_path / "there.onnx").read_bytes()
 
 
 def test_weights_beside_the_file(tmp_path: Path) -> None:
