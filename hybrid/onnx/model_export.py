@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -27,13 +27,10 @@ from hybrid.ops.shapes.creation import fill
 from hybrid.ops.support.operand_checks import plural
 from hybrid.passes.scalar.dce import dce
 from hybrid.programs.program_cells import ProgramCells
-from hybrid.trace.capture.captured_graph import Source
+from hybrid.trace.capture.captured_graph import KINDS_IN_WORDS, Source
 from hybrid.trace.guards.reads import Reads
 
 _FIRST = 64  # sizes of an axis for which conditions are tried
-_KINDS = {"text": "a text that a run makes", "items": "a list whose length a run decides",
-          "either": "a result that is not always there", "object": "an object that a run makes",
-          "given": "a container that it was given", "tree": "what a run puts together"}  # fmt: skip
 
 
 def export(
@@ -104,12 +101,10 @@ def exported_model(
 ) -> ExportedModel:  # fmt: skip
     """The model of ``function``; see ``export``."""
     require_opset(opset)
-    owner = function if isinstance(function, Module) else getattr(function, "__self__", None)
-    with ExitStack() as stack:
-        if isinstance(owner, Module):
-            stack.enter_context(Mode(owner, False))
-        found = _Exported(function, args, dynamic_axes)
-        return found.model(opset, input_names, output_names)
+    plain = function.function if isinstance(function, Hybridized) else function
+    owner = plain if isinstance(plain, Module) else getattr(plain, "__self__", None)
+    with Mode(owner, False) if isinstance(owner, Module) else nullcontext():
+        return _Exported(plain, args, dynamic_axes).model(opset, input_names, output_names)
 
 
 def _dims(dynamic_axes: Any) -> Any:
@@ -135,13 +130,12 @@ class _Exported:
     """One function on its way into a model."""
 
     def __init__(self, function: Any, args: Sequence[Any], dynamic_axes: Any) -> None:
-        plain = function.function if isinstance(function, Hybridized) else function
-        hybridized = Hybridized(plain, dynamic=_dims(dynamic_axes))
-        self.function = plain
-        self.name = getattr(plain, "__name__", type(plain).__name__)
+        hybridized = Hybridized(function, dynamic=_dims(dynamic_axes))
+        self.function = function
+        self.name = getattr(function, "__name__", type(function).__name__)
         self.call, self.capture = hybridized.captured(tuple(args), {})
         self.names = self.call.names()
-        self.paths = paths_of(self.capture, plain, self.call.leaves, self.names)
+        self.paths = paths_of(self.capture, function, self.call.leaves, self.names)
         self.cells = ProgramCells()
         self.notes: list[str] = []
         self._require_open(hybridized)
@@ -349,7 +343,7 @@ class _Exported:
                 results.append(Value(value.type))
                 weights[results[-1]] = self._weight(self.cells.of(value, "state"))
             elif kind not in ("constant", "argument"):
-                self._refuse(f"it returns {_KINDS[kind]}", fix="return tensors and numbers")
+                self._refuse(f"it returns {KINDS_IN_WORDS[kind]}", fix="return tensors and numbers")
             elif isinstance(value, (bool, int, float)):
                 nodes.append(_number_node(value))
                 results += nodes[-1].results

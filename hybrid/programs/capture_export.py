@@ -37,12 +37,8 @@ from hybrid.programs.records import (
     ProgramOutput,
 )
 from hybrid.programs.served_sizes import TOP
-from hybrid.trace.capture.captured_graph import Source, TreeRecipe
+from hybrid.trace.capture.captured_graph import KINDS_IN_WORDS, Source, TreeRecipe
 from hybrid.trace.guards.reads import Reads
-
-_KINDS = {"text": "a text that a run makes", "items": "a list whose length a run decides",
-          "either": "a result that is not always there", "object": "an object that a run makes",
-          "given": "a container that it was given", "tree": "what a run puts together"}  # fmt: skip
 
 
 class CaptureExport:
@@ -354,7 +350,7 @@ class CaptureExport:
                 values.append({"constant": self._plain(value, "a result")})
                 continue
             else:
-                self._refuse(f"it returns {_KINDS[kind]}", fix="return tensors and numbers")
+                self._refuse(f"it returns {KINDS_IN_WORDS[kind]}", fix="return tensors and numbers")
             values.append({"output": len(outputs) - 1})
         return outputs, self._tree(recipe.structure, iter(values))
 

@@ -154,6 +154,10 @@ class Norm(nn.Module):
     def scaled(self, x, factor):
         return self(x) * factor
 
+    @hy.hybridize
+    def doubled(self, x):
+        return self(x) * 2
+
 
 def test_a_module_is_exported_as_it_evaluates_and_stays_as_it_was(tmp_path: Path) -> None:
     model, x = Norm(), hy.asarray(RANDOM.random((5, 4), np.float32))
@@ -171,6 +175,17 @@ def test_a_module_is_exported_as_it_evaluates_and_stays_as_it_was(tmp_path: Path
 def test_a_method_of_a_module_evaluates_too(tmp_path: Path) -> None:
     model, x = Norm(), hy.asarray(RANDOM.random((5, 4), np.float32))
     assert_exported(model.scaled, [x, hy.asarray(2.0)], tmp_path / "m.onnx")
+
+
+def test_a_hybridized_method_of_a_module_evaluates_too(tmp_path: Path) -> None:
+    model, x = Norm(), hy.asarray(RANDOM.random((5, 4), np.float32))
+    factor = hy.asarray(2.0)
+    for method, args in ((model.doubled, [x]), (hy.hybridize(model.scaled), [x, factor])):
+        hy.onnx.export(method, tmp_path / "m.onnx", *args)
+        assert model.training
+        [got] = run(tmp_path / "m.onnx", *args)
+        np.testing.assert_allclose(got, model.eval()(x).numpy() * 2, 1e-5)
+        model.train()
 
 
 def test_numbers_among_the_arguments_are_constants(tmp_path: Path) -> None:
