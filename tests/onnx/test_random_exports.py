@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import linecache
-import sys
-import types
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,30 +11,21 @@ import pytest
 
 import hybrid as hy
 from hybrid.core.tree import flatten, unflatten
+from tests.fuzz.comparison import module_of
 from tests.fuzz.grammar import program
 from tests.helpers import parts
 from tests.onnx.exported import assert_same, leaves, run
 
-NAME = "program_for_onnx"
 SEEDS, PARTS = 240, 40
 # The optimizer of onnxruntime 1.32 takes away casts of float16 that graphs inside read; NumPy has
 # no bfloat16 to compare with.
 LEFT_OUT = ("float16",)  # which is in the name of the other
 
 
-def module_of(text: str) -> Any:
-    """The module that a program is, whose source can be found."""
-    linecache.cache[NAME] = (len(text), None, text.splitlines(True), NAME)
-    module = types.ModuleType(NAME)
-    sys.modules[NAME] = module
-    exec(compile(text, NAME, "exec"), module.__dict__)
-    return module
-
-
 def copied(args: Any) -> list[Any]:
     """``args`` with an own tensor for each that there is: none is there twice."""
-    leaves, structure = flatten(tuple(args))
-    own = [hy.asarray(x.numpy().copy()) if isinstance(x, hy.Tensor) else x for x in leaves]
+    found, structure = flatten(tuple(args))
+    own = [hy.asarray(x.numpy().copy()) if isinstance(x, hy.Tensor) else x for x in found]
     return [*unflatten(structure, own)]
 
 
@@ -89,8 +77,6 @@ def test_random_programs_compute_the_same_there(part: int, tmp_path: Path) -> No
         warnings.simplefilter("ignore")  # of what is left out
         for seed in range(part, SEEDS, PARTS):
             compared(seed, tmp_path / "m.onnx")
-    sys.modules.pop(NAME, None)
-    linecache.cache.pop(NAME, None)
 
 
 def test_some_are_exported_and_compared(tmp_path: Path) -> None:
