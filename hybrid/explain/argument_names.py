@@ -42,10 +42,13 @@ def given_name(function: Callable[..., Any], keys: tuple[Any, ...]) -> str:
 
 
 def authors_function(function: Any) -> Any:
-    """``function``, or the forward() that it calls when it is a module's."""
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
+    """``function``, or the forward() that it calls when it is a module, or a method of one."""
+    plain = getattr(function, "__func__", function)
+    code = getattr(plain, "__code__", None)
+    if code is None and callable(plain):
+        code = getattr(type(plain).__call__, "__code__", None)
     if code is not None and of_package(code):
-        return getattr(getattr(function, "__self__", None), "forward", function)
+        return getattr(getattr(function, "__self__", function), "forward", function)
     return function
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, NoReturn
 
-from hybrid.calls.dynamic_axes import Dim, declared_axes, require_table
+from hybrid.calls.dynamic_axes import Dim, declared_axes
 from hybrid.calls.hybridized import Hybridized
 from hybrid.core.dataclass import dataclass, replace
 from hybrid.core.open_numbers import size_of
@@ -17,7 +16,6 @@ from hybrid.core.sizes import OpenSizes
 from hybrid.core.types import TensorType, bool_, float64, int64, tensor_type
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, Location, OnnxError, warn_author
-from hybrid.explain.argument_names import leaf_names
 from hybrid.explain.inputs import paths_of, slot_name
 from hybrid.ir import Graph, Node, Value
 from hybrid.nn.modules.module import Mode, Module
@@ -29,13 +27,10 @@ from hybrid.ops.shapes.creation import fill
 from hybrid.ops.support.operand_checks import plural
 from hybrid.passes.scalar.dce import dce
 from hybrid.programs.program_cells import ProgramCells
-from hybrid.trace.capture.captured_graph import Source
+from hybrid.trace.capture.captured_graph import KINDS_IN_WORDS, Source
 from hybrid.trace.guards.reads import Reads
 
 _FIRST = 64  # sizes of an axis for which conditions are tried
-_KINDS = {"text": "a text that a run makes", "items": "a list whose length a run decides",
-          "either": "a result that is not always there", "object": "an object that a run makes",
-          "given": "a container that it was given", "tree": "what a run puts together"}  # fmt: skip
 
 
 def export(
@@ -106,16 +101,14 @@ def exported_model(
 ) -> ExportedModel:  # fmt: skip
     """The model of ``function``; see ``export``."""
     require_opset(opset)
-    owner = function if isinstance(function, Module) else getattr(function, "__self__", None)
-    with ExitStack() as stack:
-        if isinstance(owner, Module):
-            stack.enter_context(Mode(owner, False))
-        found = _Exported(function, args, dynamic_axes)
-        return found.model(opset, input_names, output_names)
+    plain = function.function if isinstance(function, Hybridized) else function
+    owner = plain if isinstance(plain, Module) else getattr(plain, "__self__", None)
+    with Mode(owner, False) if isinstance(owner, Module) else nullcontext():
+        return _Exported(plain, args, dynamic_axes).model(opset, input_names, output_names)
 
 
-def _dims(function: Any, dynamic_axes: Any) -> Any:
-    """``dynamic_axes`` as ``hybridize`` is given them, by positions where a module is called."""
+def _dims(dynamic_axes: Any) -> Any:
+    """``dynamic_axes`` as ``hybridize`` is given them."""
     if not dynamic_axes:
         return False
     if not isinstance(dynamic_axes, Mapping):
@@ -123,12 +116,7 @@ def _dims(function: Any, dynamic_axes: Any) -> Any:
             f"dynamic_axes is a {type(dynamic_axes).__name__}",
             fix='give a dict such as {"x": {0: "batch"}}',
         )
-    table = {argument: _named_axes(axes) for argument, axes in dynamic_axes.items()}
-    if not isinstance(function, Module):
-        return table
-    require_table(function.forward, table)
-    names = list(inspect.signature(function.forward).parameters)
-    return {names.index(n) if isinstance(n, str) else n: axes for n, axes in table.items()}
+    return {argument: _named_axes(axes) for argument, axes in dynamic_axes.items()}
 
 
 def _named_axes(axes: Any) -> Any:
@@ -142,14 +130,12 @@ class _Exported:
     """One function on its way into a model."""
 
     def __init__(self, function: Any, args: Sequence[Any], dynamic_axes: Any) -> None:
-        plain = function.function if isinstance(function, Hybridized) else function
-        hybridized = Hybridized(plain, dynamic=_dims(plain, dynamic_axes))
-        self.function = plain
-        self.name = getattr(plain, "__name__", type(plain).__name__)
+        hybridized = Hybridized(function, dynamic=_dims(dynamic_axes))
+        self.function = function
+        self.name = getattr(function, "__name__", type(function).__name__)
         self.call, self.capture = hybridized.captured(tuple(args), {})
-        named = plain.forward if isinstance(plain, Module) else self.call.function
-        self.names = leaf_names(named, args, {})
-        self.paths = paths_of(self.capture, plain, self.call.leaves, self.names)
+        self.names = self.call.names()
+        self.paths = paths_of(self.capture, function, self.call.leaves, self.names)
         self.cells = ProgramCells()
         self.notes: list[str] = []
         self._require_open(hybridized)
@@ -182,8 +168,7 @@ class _Exported:
     def _require_open(self, hybridized: Hybridized) -> None:
         """Raise unless every axis that was declared to vary does."""
         table, leaves = hybridized.options["dynamic"], self.call.leaves
-        names = self.call.names()
-        for leaf, axis in declared_axes(hybridized.function, table, leaves, names):
+        for leaf, axis in declared_axes(hybridized.function, table, leaves, self.names):
             size = self._type(leaf).shape[axis]
             if type(size) is int:
                 self._refuse(
@@ -358,7 +343,7 @@ class _Exported:
                 results.append(Value(value.type))
                 weights[results[-1]] = self._weight(self.cells.of(value, "state"))
             elif kind not in ("constant", "argument"):
-                self._refuse(f"it returns {_KINDS[kind]}", fix="return tensors and numbers")
+                self._refuse(f"it returns {KINDS_IN_WORDS[kind]}", fix="return tensors and numbers")
             elif isinstance(value, (bool, int, float)):
                 nodes.append(_number_node(value))
                 results += nodes[-1].results

@@ -16,10 +16,9 @@ from hybrid.core.tree import LEAF, Structure, flatten
 from hybrid.eager.fused_calls import optimized_parts
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import Location, ProgramError
-from hybrid.explain.argument_names import authors_function, leaf_names
+from hybrid.explain.argument_names import authors_function
 from hybrid.explain.inputs import paths_of, slot_name
 from hybrid.ir import Node
-from hybrid.nn.modules.module import Module
 from hybrid.passes.scalar.dce import dce
 from hybrid.plan import Plan
 from hybrid.programs.formulas import FormulaWriter, Unknown
@@ -37,12 +36,8 @@ from hybrid.programs.records import (
     ProgramOutput,
 )
 from hybrid.programs.served_sizes import TOP
-from hybrid.trace.capture.captured_graph import Source, TreeRecipe
+from hybrid.trace.capture.captured_graph import KINDS_IN_WORDS, Source, TreeRecipe
 from hybrid.trace.guards.reads import Reads
-
-_KINDS = {"text": "a text that a run makes", "items": "a list whose length a run decides",
-          "either": "a result that is not always there", "object": "an object that a run makes",
-          "given": "a container that it was given", "tree": "what a run puts together"}  # fmt: skip
 
 
 class CaptureExport:
@@ -63,7 +58,7 @@ class CaptureExport:
         self.notes: list[tuple[str, str]] = []
         inputs = NumberInputs(frozenset(numbers))
         self.call, self.capture = hybridized.captured(tuple(args), {}, inputs)
-        self.names = names_of(self.function, args)
+        self.names = self.call.names()
         self.paths = paths_of(self.capture, self.function, self.call.leaves, self.names)
         axes = self.capture.open_axes
         self.open = [] if axes is None else [symbol.name for symbol in axes.sizes.symbols]
@@ -345,7 +340,7 @@ class CaptureExport:
                 values.append({"constant": self._plain(value, "a result")})
                 continue
             else:
-                self._refuse(f"it returns {_KINDS[kind]}", fix="return tensors and numbers")
+                self._refuse(f"it returns {KINDS_IN_WORDS[kind]}", fix="return tensors and numbers")
             values.append({"output": len(outputs) - 1})
         return outputs, self._tree(recipe.structure, iter(values))
 
@@ -391,11 +386,6 @@ class CaptureExport:
         return {kind.__name__: [self._tree(item, values) for item in items]}
 
 
-def names_of(function: Any, args: Sequence[Any]) -> tuple[str, ...]:
-    """A name for each leaf of the arguments."""
-    return leaf_names(called_by(function), args, {})
-
-
 def _asks_queue(node: Node) -> bool:
     """Whether a call of Python asks a queue for a batch."""
     return any(getattr(value, "asks_queue", None) is not None for _, value in node.attrs)
@@ -403,7 +393,7 @@ def _asks_queue(node: Node) -> bool:
 
 def _line(function: Any, word: str) -> str:
     """Where the author first writes ``word`` in ``function``; empty if it is not there."""
-    own = called_by(function)
+    own = authors_function(function)
     try:
         lines, first = inspect.getsourcelines(own)
         path = os.path.basename(inspect.getsourcefile(own) or "")
@@ -411,8 +401,3 @@ def _line(function: Any, word: str) -> str:
         return ""
     found = [i for i, line in enumerate(lines) if re.search(rf"\b{re.escape(word)}\b", line)]
     return f" ({path}:{first + found[0]})" if found else ""
-
-
-def called_by(function: Any) -> Any:
-    """The function of the author's that takes the arguments."""
-    return function.forward if isinstance(function, Module) else authors_function(function)

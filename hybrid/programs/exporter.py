@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,9 +23,10 @@ from hybrid.core.tree import flatten, unflatten
 from hybrid.core.types import float64, int64
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, HybridError, ProgramError
+from hybrid.explain.argument_names import leaf_names
 from hybrid.nn.modules.module import Mode, Module
 from hybrid.ops.shapes.creation import zeros
-from hybrid.programs.capture_export import CaptureExport, called_by, names_of
+from hybrid.programs.capture_export import CaptureExport
 from hybrid.programs.file_writer import save
 from hybrid.programs.program_cells import ProgramCells
 from hybrid.programs.records import FileType, FunctionRecord, ProgramInput, ProgramRecord, Symbol
@@ -157,7 +157,7 @@ def _is_table(entry: Any) -> bool:
 def _takes(function: Any, argument: Any) -> bool:
     """Whether a function has an argument of that name, or at that position."""
     try:
-        require_table(called_by(function), {argument: {0: True}})
+        require_table(function, {argument: {0: True}})
     except HybridError:
         return False
     return True
@@ -169,7 +169,7 @@ def _named(function: Any, table: Table) -> dict[Any, Any]:
     for argument, axes in table.items():
         found[argument] = axes
         if isinstance(axes, Mapping) and isinstance(argument, (str, int)):
-            name = argument_name(called_by(function), argument)
+            name = argument_name(function, argument)
             found[argument] = {
                 axis: Dim(f"{name}_{axis}") if dim is True and type(axis) is int else dim
                 for axis, dim in axes.items()
@@ -194,13 +194,11 @@ class FunctionExport:
             function = function.function
         leaves, self.structure = flatten(tuple(args))
         self.leaves = lifted(leaves)
-        self.names = names_of(function, args)
+        self.names = leaf_names(function, args, {})
         self.numbers = self._numbers(function, options["dynamic"])
         axes = {k: v for k, v in (options["dynamic"] or {}).items() if v is not True}
         options = {**options, "dynamic": axes or False}
         self.axes = self._axes(function, options["dynamic"])
-        if isinstance(function, Module) and options["dynamic"]:  # its call takes any arguments
-            options = {**options, "dynamic": _by_position(function, options["dynamic"])}
         self.hybridized = Hybridized(function, **options)
         self.symbols = list(dict.fromkeys(self.axes.values()))
         self.example = {
@@ -217,8 +215,8 @@ class FunctionExport:
         """The numbers among the arguments that are inputs."""
         found: list[int] = []
         for argument in [argument for argument, entry in (table or {}).items() if entry is True]:
-            require_table(called_by(function), {argument: {0: True}})
-            for i in leaves_of(called_by(function), argument, self.names):
+            require_table(function, {argument: {0: True}})
+            for i in leaves_of(function, argument, self.names):
                 kind = type(self.leaves[i])
                 if kind not in (int, float):
                     raise ArgumentTypeError(
@@ -229,7 +227,6 @@ class FunctionExport:
         return found
 
     def _axes(self, function: Any, table: Any) -> dict[Axis, Dim]:
-        function = called_by(function)
         require_table(function, table)
         declared: Mapping[Axis, Declared] = declared_axes(function, table, self.leaves, self.names)
         return {place: entry.dim for place, entry in sorted(declared.items()) if entry.dim}
@@ -358,14 +355,6 @@ class FunctionExport:
     def _input(self, i: int, type_: FileType) -> ProgramInput:
         number = type(self.leaves[i]) if i in self.numbers else None
         return ProgramInput(self.names[i], type_, number)
-
-
-def _by_position(module: Module, table: Table) -> dict[Any, Any]:
-    names = list(inspect.signature(module.forward).parameters)
-    return {
-        names.index(argument) if argument in names else argument: axes
-        for argument, axes in table.items()
-    }
 
 
 def _told(sizes: Mapping[str, int]) -> str:

@@ -108,18 +108,21 @@ def test_what_is_in_it(folder: Path) -> None:
     assert "f32[n,4]" in shown and "Gemm" in shown and "handler" in shown
 
 
-def test_ops_that_nothing_stands_for(folder: Path) -> None:
-    file = exported(folder, "network", "-i", "f32[2,4]")
+def test_what_stands_for_ops(folder: Path) -> None:
+    file, helper = exported(folder, "network", "-i", "f32[2,4]"), onnx.helper
     model = onnx.load(file)
-    for op, domain in (("Frobnicate", "com.example"), ("GreaterOrEqual", ""), ("CastLike", "")):
-        model.graph.node.append(
-            onnx.helper.make_node(op, ["result0", "result0"], [op], domain=domain)
-        )
+    called = [("Frobnicate", "com.example"), ("Twice", "own"), ("DynamicQuantizeLinear", "")]
+    for op, domain in called:
+        model.graph.node.append(helper.make_node(op, ["result0"], [op], domain=domain))
+    opsets = [helper.make_opsetid("", 18)]
+    twice = [helper.make_node("Add", ["x", "x"], ["y"])]
+    model.functions.append(helper.make_function("own", "Twice", ["x"], ["y"], twice, opsets))
     onnx.save(model, file)
     rows = json.loads(text_of("onnx", "inspect", file, "--json"))["ops"]
     by = {row["op"]: row["by"] for row in rows}
     assert by["com.example.Frobnicate"] == "nothing"
-    assert by["Gemm"] == "handler"
+    assert by["own.Twice"] == by["DynamicQuantizeLinear"] == "body"
+    assert by["Gemm"] == by["Add"] == "handler"
 
 
 @pytest.mark.parametrize(

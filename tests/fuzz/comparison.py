@@ -121,15 +121,21 @@ def limited(seconds: float) -> Iterator[None]:
 # One side ---------------------------------------------------------------------------------------
 
 
+def module_of(text: str) -> Any:
+    """The module that a program is, whose source can be found."""
+    linecache.cache[NAME] = (len(text), None, text.splitlines(True), NAME)
+    module = types.ModuleType("program_of_" + __name__)
+    sys.modules[module.__name__] = module  # dataclasses ask for the module of a class
+    exec(compile(text, NAME, "exec"), module.__dict__)
+    return module
+
+
 def observations(
     text: str, gradients: bool, prepared: Callable[[Any], Any]
 ) -> Iterator[dict[str, Any]]:
     """What can be noticed after each call, and with gradients once more of all calls together."""
-    linecache.cache[NAME] = (len(text), None, text.splitlines(True), NAME)
-    module: Any = types.ModuleType("program_of_" + __name__)
-    sys.modules[module.__name__] = module  # dataclasses ask for the module of a class
     try:
-        exec(compile(text, NAME, "exec"), module.__dict__)
+        module = module_of(text)
         function, kept = module.make()
         arguments = [(*call,) for call in module.calls(kept()[0])]
         given = tensors_in([arguments, kept()])

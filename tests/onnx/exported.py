@@ -13,6 +13,7 @@ import onnxruntime
 
 import hybrid as hy
 from hybrid import nn
+from hybrid.core.tree import flatten
 
 
 def run(path: Any, *inputs: Any) -> list[np.ndarray]:
@@ -26,6 +27,21 @@ def run(path: Any, *inputs: Any) -> list[np.ndarray]:
 def listed(found: Any) -> list[np.ndarray]:
     results = found if isinstance(found, (list, tuple)) else (found,)
     return [y.numpy() if isinstance(y, hy.Tensor) else np.asarray(y) for y in results]
+
+
+def leaves(tree: Any, *kinds: type) -> list[Any]:
+    """What in ``tree`` is of ``kinds``: tensors, unless others are named."""
+    return [leaf for leaf in flatten(tree)[0] if isinstance(leaf, kinds or hy.Tensor)]
+
+
+def assert_same(
+    found: Sequence[Any], wanted: Sequence[Any], what: str = "", rtol: float = 1e-5,
+    atol: float = 1e-5,
+) -> None:  # fmt: skip
+    """As many results, of the same dtypes and shapes, and nearly the same elements."""
+    for got, want in zip(listed(found), listed(wanted), strict=True):
+        assert got.dtype == want.dtype and got.shape == want.shape, what
+        np.testing.assert_allclose(got, want, rtol, atol, err_msg=what)
 
 
 def assert_exported(
@@ -44,8 +60,6 @@ def assert_exported(
     for given in (args, *others):
         with hy.no_grad():
             wanted, loaded = listed(function(*given)), listed(module(*given))
-        for got, again, want in zip(run(path, *given), loaded, wanted, strict=True):
-            assert got.dtype == want.dtype and got.shape == want.shape
-            np.testing.assert_allclose(got, want, 1e-5, 1e-5)
-            np.testing.assert_allclose(again, want, 1e-5, 1e-5)
+        assert_same(run(path, *given), wanted)
+        assert_same(loaded, wanted)
     return onnx.load(path)

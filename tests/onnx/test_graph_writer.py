@@ -31,7 +31,8 @@ def test_nodes_with_graphs_are_each_their_own(g: GraphWriter) -> None:
 
 
 def test_equal_constants_are_one(g: GraphWriter) -> None:
-    assert g.constant(1, int64) == g.ints(1) or g.ints(1).shape == (1,)
+    assert g.constant(1, int64) == g.constant(1, int64) != g.ints(1)
+    assert (g.constant(1, int64).shape, g.ints(1).shape) == ((), (1,))
     assert g.constant([1, 2], int64) == g.ints(1, 2)
     assert g.constant(0.0, float32) != g.constant(-0.0, float32)
     assert g.constant(1, int8) != g.constant(1, uint64)

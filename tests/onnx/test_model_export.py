@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -153,6 +154,10 @@ class Norm(nn.Module):
     def scaled(self, x, factor):
         return self(x) * factor
 
+    @hy.hybridize
+    def doubled(self, x):
+        return self(x) * 2
+
 
 def test_a_module_is_exported_as_it_evaluates_and_stays_as_it_was(tmp_path: Path) -> None:
     model, x = Norm(), hy.asarray(RANDOM.random((5, 4), np.float32))
@@ -172,6 +177,17 @@ def test_a_method_of_a_module_evaluates_too(tmp_path: Path) -> None:
     assert_exported(model.scaled, [x, hy.asarray(2.0)], tmp_path / "m.onnx")
 
 
+def test_a_hybridized_method_of_a_module_evaluates_too(tmp_path: Path) -> None:
+    model, x = Norm(), hy.asarray(RANDOM.random((5, 4), np.float32))
+    factor = hy.asarray(2.0)
+    for method, args in ((model.doubled, [x]), (hy.hybridize(model.scaled), [x, factor])):
+        hy.onnx.export(method, tmp_path / "m.onnx", *args)
+        assert model.training
+        [got] = run(tmp_path / "m.onnx", *args)
+        np.testing.assert_allclose(got, model.eval()(x).numpy() * 2, 1e-5)
+        model.train()
+
+
 def test_numbers_among_the_arguments_are_constants(tmp_path: Path) -> None:
     model, x = Norm(), hy.asarray(RANDOM.random((5, 4), np.float32))
     hy.onnx.export(model.scaled, tmp_path / "m.onnx", x, 3.0)
@@ -184,17 +200,26 @@ import hybrid as hy
 from hybrid import nn
 hy.random.seed(1)
 model = nn.Sequential(nn.Linear(4, 3), nn.GELU(), nn.LayerNorm(3), nn.Linear(3, 2))
-hy.onnx.export(model, "{name}", hy.ones((2, 4)), dynamic_axes={{0: {{0: "batch"}}}})
+def function(x):
+    y = model(x)
+    if y.sum() > 0:
+        a, b, c, d = y + 1, y + 2, y + 3, y + 4
+    else:
+        a, b, c, d = y - 1, y - 2, y - 3, y - 4
+    return a * b * c * d
+hy.onnx.export(function, "{name}", hy.ones((2, 4)), dynamic_axes={{0: {{0: "batch"}}}})
 """
 
 
 def test_the_same_model_gives_the_same_bytes_in_any_process(tmp_path: Path) -> None:
-    exec(PROGRAM.format(name=tmp_path / "0.onnx"), {})
+    for name in ("here", "there"):
+        (tmp_path / f"{name}.py").write_text(PROGRAM.format(name=tmp_path / f"{name}.onnx"))
+    runpy.run_path(str(tmp_path / "here.py"))
     subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(name="1.onnx")], cwd=tmp_path, check=True,
+        [sys.executable, "there.py"], cwd=tmp_path, check=True,
         env=os.environ | {"PYTHONHASHSEED": "1"},
     )  # fmt: skip
-    assert (tmp_path / "0.onnx").read_bytes() == (tmp_path / "1.onnx").read_bytes()
+    assert (tmp_path / "here.onnx").read_bytes() == (tmp_path / "there.onnx").read_bytes()
 
 
 def test_weights_beside_the_file(tmp_path: Path) -> None:

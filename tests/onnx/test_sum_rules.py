@@ -12,14 +12,13 @@ import pytest
 
 import hybrid as hy
 from hybrid import nn
-from hybrid.core.tree import flatten
 from hybrid.ir import REGISTRY, Builder, Graph
 from hybrid.nn import functional
 from hybrid.onnx.model_assembly import OPSETS, ModelInput, model_of
 from tests.helpers import part_of, parts
 from tests.nn.layer_cases import Case
 from tests.nn.test_layers import CASES
-from tests.onnx.exported import assert_exported, run
+from tests.onnx.exported import assert_exported, assert_same, leaves, run
 
 RANDOM = np.random.default_rng(11)
 PARTS = 16
@@ -43,10 +42,6 @@ def given(value: Any) -> Any:
     return hy.asarray(value) if isinstance(value, np.ndarray) else value
 
 
-def tensors(tree: Any) -> list[hy.Tensor]:
-    return [leaf for leaf in flatten(tree)[0] if isinstance(leaf, hy.Tensor)]
-
-
 @pytest.mark.parametrize("part", parts(PARTS))
 def test_every_layer_computes_the_same_there(part: int, tmp_path: Path) -> None:
     for number, case in part_of(enumerate(CASES), part, PARTS):
@@ -61,14 +56,12 @@ def assert_layer(case: Case, path: Path, opset: int) -> None:
             warnings.filterwarnings("ignore", "(?s).*what it writes to its argument")
         hy.onnx.export(layer, path, *args, opset=opset)
     onnx.checker.check_model(path, full_check=True)
-    found = run(path, *tensors(tuple(args)))
-    loaded = tensors(hy.onnx.load(path)(*tensors(tuple(args))))
+    inputs = leaves(tuple(args))
+    found, loaded = run(path, *inputs), leaves(hy.onnx.load(path)(*inputs))
     with hy.no_grad():
-        wanted = tensors(layer(*args))
-    for got, again, want in zip(found, loaded, wanted, strict=True):
-        assert got.dtype == want.numpy().dtype and got.shape == want.shape, case.name
-        np.testing.assert_allclose(got, want.numpy(), 1e-5, 1e-5, err_msg=case.name)
-        np.testing.assert_allclose(again.numpy(), want.numpy(), 1e-5, 1e-5, err_msg=case.name)
+        wanted = leaves(layer(*args))
+    assert_same(found, wanted, case.name)
+    assert_same(loaded, wanted, case.name)
 
 
 def test_what_is_written_to_an_argument_is_said(tmp_path: Path) -> None:

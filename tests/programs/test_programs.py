@@ -14,7 +14,8 @@ from hybrid import optim
 from hybrid.data import DataLoader, TensorDataset
 from hybrid.errors import ProgramError
 from hybrid.programs import export
-from hybrid.programs.file_writer import KINDS
+from hybrid.programs.file_writer import HEADER
+from tests.programs.broken import Broken
 from tests.programs.digits import Digits, trained
 from tests.programs.runner import CProgram, ProgramFailure
 
@@ -247,18 +248,6 @@ def test_many_threads(tmp_path: Path) -> None:
     assert not failures
 
 
-def sections_of(content: bytes | bytearray) -> tuple[int, np.ndarray]:
-    """How many sections a file has, and their rows: kind, offset, bytes, hash."""
-    count = int(np.frombuffer(content, np.uint32)[6])
-    return count, np.frombuffer(content, "<u8", 4 * count, 64).reshape(-1, 4)
-
-
-def section(content: bytes | bytearray, name: str) -> tuple[int, int]:
-    """Where a section is, and its bytes."""
-    _, table = sections_of(content)
-    return next((int(o), int(n)) for k, o, n, _ in table if k & 0xFFFFFFFF == KINDS[name])
-
-
 # Bad input ----------------------------------------------------------------------------------------
 
 
@@ -353,12 +342,12 @@ def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
 
 def test_sizes_whose_sums_would_wrap(tmp_path: Path) -> None:
     hy.export(hy.exp, tmp_path / "m", hy.ones((7, 11)))
-    content = bytearray((tmp_path / "m").read_bytes())
-    at = section(content, "dims")[0]
+    broken = Broken((tmp_path / "m").read_bytes())
+    at, _ = broken.section("dims")
     for size in (-1, 2**45, 2**62):
-        content[at : at + 8] = size.to_bytes(8, "little", signed=True)
+        broken.content[at : at + 8] = size.to_bytes(8, "little", signed=True)
         with pytest.raises(ProgramFailure, match=f"type 0: size {size} of axis 0"):
-            CProgram.of(bytes(content), 2)
+            CProgram.of(bytes(broken.content), 2)
 
 
 def test_a_file_that_changes_while_it_is_mapped(tmp_path: Path) -> None:
@@ -410,13 +399,15 @@ def test_every_byte_that_is_cut_off(tmp_path: Path, functions: Any) -> None:
 def test_bits_that_are_flipped(tmp_path: Path, functions: Any) -> None:
     export(functions(), tmp_path / "m")
     content = (tmp_path / "m").read_bytes()
-    sections, table = sections_of(content)
-    end = section(content, "constants")[0]
+    whole = Broken(content)
+    inner = HEADER.itemsize + whole.table.nbytes
+    spans = [(row["offset"], row["offset"] + row["nbytes"]) for row in whole.table]
+    end, _ = whole.section("constants")
     for at in DRAW.integers(0, 8 * end, 500):
         broken = bytearray(content)
         broken[at // 8] ^= 1 << at % 8
-        if at // 8 >= 64 + 32 * sections or at // 8 < 40:
-            inside = any(o <= at // 8 < o + n for _, o, n, _ in table.tolist()) or at // 8 < 40
+        if at // 8 >= inner or at // 8 < 40:
+            inside = any(a <= at // 8 < b for a, b in spans) or at // 8 < 40
             if inside:
                 with pytest.raises(ProgramFailure, match=r"\w"):
                     CProgram.of(bytes(broken))

@@ -183,13 +183,13 @@ def test_programs_print_to_the_standard_output_of_c(tmp_path: Path) -> None:
     hy.export(counted, tmp_path / "m", hy.ones((2, 2)))
     script = (
         "import sys, numpy as np; from hybrid.memory.native import ffi, lib\n"
-        "from tests.programs.runner import CProgram\n"
+        "sys.path.append(sys.argv[2]); from tests.programs.runner import CProgram\n"
         "lib.hyb_set_print(ffi.NULL, ffi.NULL)\n"
         "CProgram(sys.argv[1])('counted', np.asarray([[1, 2], [0, 0]], np.float32))\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(tmp_path / "m")], capture_output=True, check=True
-    )
+    root = str(Path(__file__).parents[2])
+    command = [sys.executable, "-c", script, str(tmp_path / "m"), root]
+    done = subprocess.run(command, capture_output=True, check=True, cwd=tmp_path)
     assert done.stdout == b"row 1 3 001 1\n1 rows\nover\n"
     assert done.stderr == b"none\n"
 

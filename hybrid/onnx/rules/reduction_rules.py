@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from hybrid.core.types import DType, bool_, int64
+from hybrid.core.types import bool_, int64
 from hybrid.ir import Node
 from hybrid.onnx.graph_writer import GraphWriter, Wire
 from hybrid.onnx.rule_table import writes
 from hybrid.onnx.rules.elementwise_rules import compared, ordered, unordered
+from hybrid.onnx.rules.shape_rules import FAR, lengthened
 
 
 def reduced(
@@ -176,23 +177,17 @@ def _begins(g: GraphWriter, x: Wire) -> tuple[Wire, Any]:
     assert x.shape is not None
     count = x.shape[0]
     head, tail = (
-        g("Slice", x, g.ints(a), g.ints(b)) for a, b in ((0, -1), (1, 2**62))
+        g("Slice", x, g.ints(a), g.ints(b)) for a, b in ((0, -1), (1, FAR))
     )  # fmt: skip
     other = g("Not", compared(g, "Equal", head, tail))
     found = g("Concat", g.constant([True], bool_), other, axis=0)
     return g("Slice", found, g.ints(0), g.sizes([count])), count
 
 
-def _padded(g: GraphWriter, x: Wire, count: Any, dtype: DType) -> Wire:
-    """``x`` [m] with zeros behind it, [count]."""
-    zeros = g("Expand", g.zero(dtype), g.sizes([count]))
-    return g("Slice", g("Concat", x, zeros, axis=0), g.ints(0), g.sizes([count]))
-
-
 @writes("distinct")
 def distinct(g: GraphWriter, x: Wire) -> tuple[Wire, Wire]:
     begins, count = _begins(g, x)
-    values = _padded(g, g("Compress", x, begins, axis=0), count, x.dtype)
+    values = lengthened(g, g("Compress", x, begins, axis=0), count)
     return values, g("ReduceSum", g.cast(begins, int64), g.ints(0), keepdims=0)
 
 
@@ -203,7 +198,7 @@ def tally(g: GraphWriter, x: Wire) -> tuple[Wire, Wire, Wire]:
     numbers = g("Range", g.zero(int64), g.scalar(count), g.constant(1, int64))
     first = g("Compress", numbers, begins, axis=0)
     behind = g("Concat", first, g.sizes([count]), axis=0)
-    next_ = g("Slice", behind, g.ints(1), g.ints(2**62))
+    next_ = g("Slice", behind, g.ints(1), g.ints(FAR))
     # Of no elements there is no first one: nothing is between.
     counts = g("Sub", next_, first)
-    return values, _padded(g, counts, count, int64), many
+    return values, lengthened(g, counts, count), many

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.open_numbers import is_same
 from hybrid.core.size_functions import SizeValue
 from hybrid.core.size_values import SizeBytes, SizeFloat
 from hybrid.core.types import BY_NAME, DType, Shape, int64
@@ -14,7 +15,7 @@ from hybrid.onnx.graph_writer import GraphWriter, Wire
 from hybrid.onnx.rule_table import writes
 from hybrid.onnx.size_terms import array_term
 
-_FAR = 2**62  # behind the last element of any axis
+FAR = 2**62  # behind the last element of any axis
 _FEW = 256  # elements of a constant that stands in the file as it is
 
 # Constants ----------------------------------------------------------------------------------------
@@ -93,6 +94,12 @@ def pad(g: GraphWriter, x: Wire, *, widths: tuple[tuple[Any, Any], ...], value: 
     return g.wide("Pad", x, g.sizes(sides), number(g, value, x.dtype))
 
 
+def lengthened(g: GraphWriter, x: Wire, length: Any, row: Shape = ()) -> Wire:
+    """``length`` rows of the shape ``row``: those of ``x``, and zeros behind them."""
+    zeros = g("Expand", g.zero(x.dtype), g.sizes((length, *row)))
+    return g("Slice", g("Concat", x, zeros, axis=0), g.ints(0), g.sizes([length]), g.ints(0))
+
+
 # Parts --------------------------------------------------------------------------------------------
 
 
@@ -100,7 +107,7 @@ def pad(g: GraphWriter, x: Wire, *, widths: tuple[tuple[Any, Any], ...], value: 
 def flip(g: GraphWriter, x: Wire, *, axis: tuple[int, ...]) -> Wire:
     if not axis:
         return x
-    ends = [g.ints(*[n] * len(axis)) for n in (-1, -(2**62))]
+    ends = [g.ints(*[n] * len(axis)) for n in (-1, -FAR)]
     return g("Slice", x, *ends, g.ints(*axis), g.ints(*[-1] * len(axis)))
 
 
@@ -114,14 +121,7 @@ def slice_(g: GraphWriter, x: Wire, *, start: Shape, size: Shape, step: Shape) -
 
 def covers(n: Any, start: Any, size: Any, step: Any) -> bool:
     """Whether a slice of an axis of ``n`` elements is all of it."""
-    return _is(start, 0) and step == 1 and (size is n or _is(size, n))
-
-
-def _is(a: Any, b: Any) -> bool:
-    """Whether two sizes are the same for all that symbols may be; asks for no condition."""
-    if isinstance(a, SizeValue) or isinstance(b, SizeValue):
-        return isinstance(a, SizeValue) and isinstance(b, SizeValue) and a.terms == b.terms  # type: ignore[attr-defined]
-    return bool(a == b)
+    return is_same(start, 0) and step == 1 and is_same(size, n)
 
 
 def sliced(g: GraphWriter, x: Wire, axes: Any, start: Any, size: Any, step: Any) -> Wire:
@@ -132,7 +132,7 @@ def sliced(g: GraphWriter, x: Wire, axes: Any, start: Any, size: Any, step: Any)
     for first, count, by in zip(start, size, step, strict=True):
         end = first + count * by
         # Before the first element is none: a negative place would count from the end.
-        ends.append(-_FAR if type(end) is int and end < 0 else end)
+        ends.append(-FAR if type(end) is int and end < 0 else end)
     if any(isinstance(by, SizeValue) for by in step):
         raise g.refusal("a slice whose step is an open size", fix="step by a fixed number")
     backwards = [isinstance(e, SizeValue) and by < 0 for e, by in zip(ends, step, strict=True)]
@@ -171,10 +171,10 @@ def _assigned(
         inner = _assigned(g, own, shorter, value, rest, region)
     if by == 1:
         parts = [inner]
-        if not _is(first, 0):
+        if not is_same(first, 0):
             parts.insert(0, sliced(g, x, [axis], [0], [first], [1]))
-        if not _is(first + count, shape[axis]):
-            parts.append(g("Slice", x, g.sizes([first + count]), g.ints(_FAR), g.ints(axis)))
+        if not is_same(first + count, shape[axis]):
+            parts.append(g("Slice", x, g.sizes([first + count]), g.ints(FAR), g.ints(axis)))
         return g("Concat", *parts, axis=axis) if len(parts) > 1 else inner
     if any(isinstance(n, SizeValue) for n in (shape[axis], first, count, by)):
         raise g.refusal(

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.open_numbers import is_same
 from hybrid.core.size_functions import SizeValue
 from hybrid.core.types import Shape, float32, int64
 from hybrid.onnx.graph_writer import GraphWriter, Wire
@@ -34,7 +35,7 @@ def _ends(
             found.append(0 if plain else least)
             continue
         tried = [p, *range(reach + s)]
-        fits = [e for e in tried if _same_size((n + p + e - reach) // s + 1, count)]
+        fits = [e for e in tried if is_same((n + p + e - reach) // s + 1, count)]
         if not fits:
             raise g.refusal(
                 f"windows of {k} over an axis of {n} elements, {count} of them",
@@ -43,12 +44,6 @@ def _ends(
             )
         found.append(fits[0])
     return found
-
-
-def _same_size(a: Any, b: Any) -> bool:
-    if isinstance(a, SizeValue) and isinstance(b, SizeValue):
-        return a.terms == b.terms  # type: ignore[attr-defined]
-    return not isinstance(a, SizeValue) and not isinstance(b, SizeValue) and a == b
 
 
 def _cut(g: GraphWriter, x: Wire, ends: list[int]) -> tuple[Wire, list[int]]:
@@ -328,7 +323,7 @@ def _is_multiple(n: Any, size: Any, scale: Any) -> bool:
     """Whether ``size`` is ``n`` by what ``scale``, a plain number, is one over."""
     if isinstance(scale, SizeValue) or not scale or (1 / scale) % 1:
         return False
-    return _same_size(n * int(1 / scale), size)
+    return is_same(n * int(1 / scale), size)
 
 
 def _resized(g: GraphWriter, x: Wire, axis: int, size: Any, align: bool) -> Wire:

@@ -622,7 +622,7 @@ class StagedLoop(Staged):
             return
         peeled.end(self.snapshot(found))
         empty = Path(Region(self.tracer, "else"), "without one")
-        live = {name: self.entry[name] for name in self.site.after}
+        live = {name: self.entry[name] for name in sorted(self.site.after)}
         at = self.site.location
         self.load({**self.entry, **join(self.tracer, self.entered, peeled, empty, live, at)})
 

@@ -148,7 +148,7 @@ class ErrorSession(Staged):
 
     def names_after(self, found: Mapping[str, Any]) -> dict[str, Any]:
         """What those variables hold that may be read behind the statement."""
-        own = {name: found.get(name, UNBOUND) for name in self.site.after}
+        own = {name: found.get(name, UNBOUND) for name in sorted(self.site.after)}
         return {**own, **self._of_users()}
 
     def names_now(self) -> dict[str, Any]:
@@ -193,7 +193,7 @@ class ErrorSession(Staged):
         return self._met(tracer, pred, one, other)
 
     def _met(self, tracer: Any, pred: Any, first: Path, second: Path) -> Names:
-        after = dict.fromkeys([*self.site.after, *self._of_users()], UNBOUND)
+        after = dict.fromkeys([*sorted(self.site.after), *self._of_users()], UNBOUND)
         names = join(tracer, pred, first, second, after, self.at)
         if not (first.ended and second.ended):
             return names

@@ -42,7 +42,7 @@ class StagedIf(Staged):
             return True
         self.path = None
         first, second = self.taken
-        live = {name: self.before[name] for name in self.site.after}
+        live = {name: self.before[name] for name in sorted(self.site.after)}
         at = self.site.location
         self.load({**self.before, **join(self.tracer, self.pred, first, second, live, at)})
         self.tracer.note(self.site.location, "became a cond node")

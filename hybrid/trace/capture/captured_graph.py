@@ -46,6 +46,15 @@ class LazyGraph:
 
 
 COMPOUND = ("items", "either", "tree")  # kinds of leaves that are made of others
+# Those that are neither tensors nor what Python had before the run, as errors call them.
+KINDS_IN_WORDS = {
+    "text": "a text that a run makes",
+    "items": "a list whose length a run decides",
+    "either": "a result that is not always there",
+    "object": "an object that a run makes",
+    "given": "a container that it was given",
+    "tree": "what a run puts together",
+}
 
 
 @dataclass(frozen=True, slots=True)
