@@ -55,13 +55,17 @@ static void release(buffers *made)
     made->n = 0;
 }
 
-/* Whether all operands of a plan are small, as far as the file says: nothing interrupts a kernel. */
+/* Whether all operands of a plan are small, as far as the file says: nothing interrupts a kernel.
+ * Plans that depend on sizes are checked when they are bound: those that are damaged never run. */
 static bool is_small(const hyb_file *file, const hyb_plan_row *row)
 {
-    const int64_t words = 3 + 2 * row->rank;
-    const int64_t *operands =
-        (const int64_t *)(file->section[HYB_SECTION_ROWS].bytes + row->part[HYB_PART_OPERANDS].offset);
-    const int64_t *end = operands + row->part[HYB_PART_OPERANDS].nbytes / 8;
+    const int64_t words = 3 + 2 * (int64_t)row->rank;
+    const int64_t offset = row->part[HYB_PART_OPERANDS].offset, nbytes = row->part[HYB_PART_OPERANDS].nbytes;
+    if (row->rank < 0 || row->rank > HYB_MAX_RANK || offset % 8 != 0 || nbytes % (8 * words) != 0
+        || !hyb_rows_hold(offset, nbytes, file->section[HYB_SECTION_ROWS].nbytes))
+        return true;
+    const int64_t *operands = (const int64_t *)(file->section[HYB_SECTION_ROWS].bytes + offset);
+    const int64_t *end = operands + nbytes / 8;
     for (; operands < end; operands += words) {
         double items = 1;
         for (int32_t axis = 0; axis < row->rank; axis++)

@@ -38,6 +38,10 @@ _thread = threading.local()  # .timed: whether this thread is in a run that is t
 
 LOOK = object()  # in place of a result: there may be a plan for the call
 
+_GLANCES = 64  # calls that rest may ask in vain whether they have a plan
+_GLANCE = 4e-6  # seconds that it takes to ask
+_MORE = 64  # calls that rest, for one more
+
 _PLAIN = frozenset((Tensor, str, int, float, bool, type(None)))  # most of what there is
 
 
@@ -142,6 +146,7 @@ class EagerRuns:
         self.function, self.name, self.table, self.ledger = function, name, table, table.ledger
         self.resting = 0  # calls that are to run eagerly, without a look for their plan
         self.times_rests = False  # and whether they are timed
+        self.glances = _GLANCES  # how many of them may still ask in vain whether they have a plan
         # Whether a plan reads or writes what holds stand-ins while others are captured.
         self.shares = False
 
@@ -206,16 +211,33 @@ class EagerRuns:
         if not plain and not takes_as_is(args, kwargs):
             self.resting = 0
             return LOOK
-        self.resting -= 1
         ledger = self.ledger
         assert ledger is not None
         if not self.times_rests:
+            self.resting -= 1
             ledger.rested += 1
             return self.as_is(args, kwargs) if self.shares else self.function(*args, **kwargs)
+        if self.glances > 0 and self._is_bound(args, kwargs):
+            return LOOK
+        self.resting -= 1
+        self.glances += self.resting % _MORE == 0
         begin = ledger.clock()
         result = self.as_is(args, kwargs)
         ledger.slept(ledger.clock() - begin)
         return result
+
+    def _is_bound(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+        """Whether an open capture has a plan for the sizes of a call: what it saves pays to ask."""
+        ledger, kinds = self.ledger, plain_kinds(args, kwargs)
+        made = None if kinds is None else self.table.unpaid.get(kinds)
+        assert ledger is not None
+        if made is None or ledger.saved_by_plan <= 0:
+            return False
+        with STATE:
+            found = made.bound(args) is not None
+        more = int(ledger.saved_by_plan / _GLANCE) if found else -1
+        self.glances = min(self.glances + more, _GLANCES)
+        return found
 
     def _rest(self, calls: int) -> None:
         """Let so many calls run without a look for their plans."""
@@ -249,8 +271,9 @@ class EagerRuns:
             begin = ledger.clock()
             result = planned.run(*given)
             ledger.ran(planned, ledger.clock() - begin + look)
-        self._rest(ledger.settle(planned))
-        if self.resting:
+        rest = ledger.settle(planned, rests=self.resting > 0)
+        if rest:
+            self._rest(rest)
             self._warn(ledger.slower(planned))
         return result
 

@@ -533,8 +533,11 @@ class Ledger:
         """Whether an eager call in place of ``planned`` is within what such calls may take."""
         return _most_eager(planned) <= SAMPLED * self.hybridized - self.sampled_seconds
 
-    def settle(self, planned: Any) -> int:
-        """A call that was due is over: the next one is set, and how many are to rest is given."""
+    def settle(self, planned: Any, *, rests: bool = False) -> int:
+        """A call that was due is over: the next one is set, and how many are to rest is given.
+
+        ``rests`` is whether others do, those without a plan.
+        """
         account, calls = planned.account, max(planned.calls, 1)
         planned.due = 2 * calls if calls < _OFTEN else calls + calls // 4
         short = (account.eager or 0.0) < _SHORT
@@ -543,7 +546,7 @@ class Ledger:
         known = account.eager is not None and not account.trains
         loss = account.seconds - account.eager if known else 0.0
         if not _WAY < loss < inf:  # to rest would gain nothing
-            if self.state == "rests":
+            if self.state == "rests" and not rests:
                 self.state = "captures"
             return 0
         planned.due = min(planned.due, calls + max(1, int(self.balance / loss)))
@@ -564,6 +567,12 @@ class Ledger:
     def plan_call(self) -> float | None:
         """What a typical call by a plan has taken of late."""
         return _median(self._by_plan)
+
+    @property
+    def saved_by_plan(self) -> float:
+        """What a typical call by a plan has saved of late."""
+        eager, plan = self.eager_call, self.plan_call
+        return 0.0 if eager is None or plan is None else eager - plan
 
     @staticmethod
     def _made(by_kind: dict[str, Any]) -> tuple[Any, Any]:

@@ -234,15 +234,14 @@ class CaptureExport:
                 fix="export a function of one batch, and go over them outside",
             )
         self.known = without_calls(capture.graph, self._refuse)
-        for node in self.known.walk():
-            if node.op.hosted:
-                self._refuse(
-                    f"{node.op.name} has no kernel",
-                    at=node.location,
-                    why="It is computed by NumPy.",
-                )
-        if capture.value_sizes is not None:
-            self._refuse("sizes in it depend on values")
+        sized = [node.location for node in self.known.walk() if node.op.hosted]
+        if sized or capture.value_sizes is not None:
+            self._refuse(
+                "the size of a tensor depends on values",
+                at=sized[0] if sized else None,
+                why="A program knows all sizes from those of its inputs.",
+                fix="keep the size, and compute with where(mask, x, 0) or the like",
+            )
         if capture.facts:
             self._refuse(f"it counts on {capture.facts[0].what}")
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import unicodedata
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from hybrid.errors import Location
+from hybrid.errors import Location, ProgramError
 from hybrid.memory import native
 from hybrid.memory.native import PlanArrays
 from hybrid.plan.arrays import packed
@@ -169,6 +170,14 @@ class SectionWriter:
             blob += content + b"\0"
         return found
 
+    def _name(self, name: str) -> tuple[int, int]:
+        if any([unicodedata.category(c) in ("Cc", "Cs") for c in name]):
+            raise ProgramError(
+                f"the name {name!r} has characters that do not print",
+                fix="call it something else",
+            )
+        return self._text(name)
+
     def _row(self, name: str, row: tuple[Any, ...]) -> int:
         """The number of a row that stands once."""
         number = self.known.get((name, row))
@@ -199,22 +208,22 @@ class SectionWriter:
         data = self.blobs["data"]
         data += bytes(-len(data) % ALIGNMENT)
         first = len(self.rows["aliases"])
-        self.rows["aliases"] += [self._text(name) for name in cell.aliases]
+        self.rows["aliases"] += [self._name(name) for name in cell.aliases]
         self.rows["cells"].append(
-            (self._text(cell.name), self._type(cell.type), int(cell.role), len(data),
+            (self._name(cell.name), self._type(cell.type), int(cell.role), len(data),
              cell.type.nbytes, first, len(cell.aliases))
         )  # fmt: skip
         data += cell.content
 
     def _function(self, function: FunctionRecord) -> None:
         first_input = self._span("values", [self._value(v, -1, -1) for v in function.inputs])
-        symbols = [(self._text(s.name), s.low, s.high) for s in function.symbols]
+        symbols = [(self._name(s.name), s.low, s.high) for s in function.symbols]
         cases = [self._case(case) for case in function.cases]
         first_case = len(self.rows["cases"])
         self.rows["cases"] += cases
-        texts = (function.name, function.given, function.result)
+        texts = (function.given, function.result)
         self.rows["functions"].append(
-            (*map(self._text, texts), first_input, len(function.inputs),
+            (self._name(function.name), *map(self._text, texts), first_input, len(function.inputs),
              len(function.cases[0].outputs), self._span("symbols", symbols), len(symbols),
              first_case, len(cases), 0)
         )  # fmt: skip
@@ -223,7 +232,7 @@ class SectionWriter:
         self, value: ProgramInput | ProgramOutput, origin: int, index: int
     ) -> tuple[Any, ...]:
         number = NUMBERS.index(value.number)
-        return self._text(value.name), self._type(value.type), number, origin, index
+        return self._name(value.name), self._type(value.type), number, origin, index
 
     def _case(self, case: CaseRecord) -> tuple[Any, ...]:
         outputs = [self._value(v, int(v.origin), v.index) for v in case.outputs]

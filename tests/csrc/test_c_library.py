@@ -173,6 +173,27 @@ def test_many_threads(
     )
 
 
+@pytest.mark.parametrize(("target", "times"), [("program", 800), ("npy", 1500)])
+def test_damaged_files_under_sanitizers(
+    build: Callable[[str], Path], target: str, times: int, tmp_path: Path
+) -> None:
+    """What fuzzing starts from, and what it found, each as it is and damaged in ``times`` ways.
+
+    Kernels are those of the library, which no sanitizer watches: `make fuzz` does.
+    """
+    files = sorted((CSRC / "fuzz" / "seeds" / target).iterdir())
+    program = tmp_path / f"{target}_replay"
+    variables = [
+        f"BUILD={tmp_path}", "SANITIZE=address,undefined", f"KERNELS={build('')}/libhybrid.a",
+        "CFLAGS=-O1 -g -fno-sanitize-recover=all",
+    ]  # fmt: skip
+    jobs = f"-j{len(os.sched_getaffinity(0))}"
+    call("make", "-s", jobs, "-C", CSRC, *variables, program)
+    options = "allocator_may_return_null=1:max_allocation_size_mb=64:quarantine_size_mb=4"
+    found = call(program, str(times), *files, ASAN_OPTIONS=f"{options}:handle_abort=1")
+    assert found == f"{len(files) * (1 + times)} executions\n" and len(files) > 5
+
+
 @pytest.mark.skipif(not find_spec("setuptools"), reason="needs setuptools")
 def test_the_library_is_compiled_without_the_examples() -> None:
     script = "import runpy, sys; print(*runpy.run_path(sys.argv[1])['sources'](), sep='\\n')"

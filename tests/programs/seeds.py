@@ -1,4 +1,4 @@
-"""Small programs to fuzz: ``python -m tests.programs.seeds csrc/fuzz/seeds/program``."""
+"""Small files that fuzzing starts from: ``python -m tests.programs.seeds csrc/fuzz/seeds``."""
 
 from __future__ import annotations
 
@@ -119,13 +119,29 @@ def seeds() -> Iterator[tuple[str, Callable[[Path], Any]]]:
         )
 
 
+def arrays() -> Iterator[tuple[str, np.ndarray]]:
+    """Names of files of NumPy, and what is in each."""
+    yield "scalar", np.asarray(1.5)
+    yield "row", np.asarray([1, -2, 3], np.float32)
+    yield "none", np.zeros((0, 3), np.int8)
+    yield "bools", np.asarray([[True, False], [False, True]])
+    yield "columns", np.asfortranarray(np.arange(6, dtype=np.uint16).reshape(2, 3))
+    yield "half", np.ones(4, np.uint16).view("V2")  # bfloat16
+    yield "many_axes", np.ones([1] * 32, np.int64)
+
+
 def main() -> None:
     hy.random.seed(0)
+    folder = Path(sys.argv[1])
     for name, write in seeds():
-        path = Path(sys.argv[1]) / f"{name}.hyb"
+        path = folder / "program" / f"{name}.hyb"
         path.unlink(missing_ok=True)
         write(path)
         print(f"{path}: {path.stat().st_size} bytes")
+    for name, array in arrays():
+        np.save(folder / "npy" / f"{name}.npy", array)
+    with (folder / "npy" / "format_2.npy").open("wb") as file:
+        np.lib.format.write_array(file, np.ones((2, 2), np.float16), version=(2, 0))
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid import optim
+from hybrid import nn, optim
 from hybrid.errors import ProgramError, ShapeError
 from hybrid.memory import native
 from hybrid.programs.file_writer import HEADER, KINDS, SECTION
@@ -477,3 +477,46 @@ def test_the_same_bytes_in_any_process(tmp_path: Path) -> None:
     ]
     assert [process.wait() for process in running] == [0, 0]
     assert (tmp_path / "1.hyb").read_bytes() == (tmp_path / "2.hyb").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("word", "what"),
+    [
+        ("abcdef", "no name, or no trees, of function"),
+        ("ghijkl", "no name or type of value"),
+        ("mnopqr", "no input, name or range has symbol"),
+        ("stuvwx", "cell 0: its name, type"),
+    ],
+)
+@pytest.mark.parametrize("name", [b"a\x1b[31m", b"ab\xc2\x9bcd", b"abc\xffde", b"\nabcde"])
+def test_names_that_do_not_print(tmp_path: Path, word: str, what: str, name: bytes) -> None:
+    """What they tell a terminal is nothing that a file should say."""
+
+    class Owner(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("stuvwx", hy.ones(3))
+
+        def forward(self, ghijkl: Any) -> Any:
+            return ghijkl * self.stuvwx
+
+    x = hy.ones((2, 3))
+    path, dynamic = tmp_path / "m.hyb", {0: {0: hy.Dim("mnopqr", 1, 9)}}
+    hy.export({"abcdef": (Owner(), x)}, path, dynamic=dynamic)
+    broken = Broken(path.read_bytes())
+    start, nbytes = broken.section("strings")
+    strings = slice(start, start + nbytes)
+    broken.content[strings] = broken.content[strings].replace(word.encode(), name)
+    path.write_bytes(broken.repaired())
+    with pytest.raises(ProgramFailure, match=what):
+        CProgram(path)
+    with pytest.raises(ProgramError, match=what):
+        hy.load_exported(path)
+
+
+def test_names_that_would_not_print_are_not_written(tmp_path: Path) -> None:
+    for name in ("a\x1b", "a\x85", "\ud800"):
+        model = nn.ModuleDict({name: nn.Linear(3, 3)})
+        with pytest.raises(ProgramError, match="has characters that do not print"):
+            hy.export(lambda x, model=model, name=name: model[name](x), tmp_path / "m", hy.ones(3))
+    assert not [*tmp_path.iterdir()]

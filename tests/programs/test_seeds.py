@@ -9,18 +9,21 @@ import pytest
 import hybrid as hy
 from hybrid.memory import native
 from tests.programs.runner import CProgram
-from tests.programs.seeds import seeds
+from tests.programs.seeds import arrays, seeds
 
-FOLDER = Path(__file__).parents[2] / "csrc/fuzz/seeds/program"
+CSRC = Path(__file__).parents[2] / "csrc"
+FOLDER = CSRC / "fuzz/seeds/program"
+ARRAYS = CSRC / "fuzz/seeds/npy"
 
 
 def test_each_seed_is_there() -> None:
     assert {path.stem for path in FOLDER.iterdir()} == {name for name, _ in seeds()}
+    assert {path.stem for path in ARRAYS.iterdir()} == {"format_2", *[name for name, _ in arrays()]}
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.iterdir()), ids=lambda path: path.stem)
 def test_seeds_are_read(path: Path) -> None:
-    """If not, ``python -m tests.programs.seeds csrc/fuzz/seeds/program`` writes them anew."""
+    """If not, ``python -m tests.programs.seeds csrc/fuzz/seeds`` writes them anew."""
     names = list(hy.load_exported(path).functions)
     program = CProgram(path, native.lib.HYB_PROGRAM_CHECK_DATA)
     found = [

@@ -22,4 +22,12 @@ static inline size_t hyb_character(const char *text, size_t n)
         || (first == 0xF0 && second < 0x90) || (first == 0xF4 && second >= 0x90);
     return odd ? 0 : all;
 }
+
+/* The same where it prints, too: none that tells a terminal what to do. */
+static inline size_t hyb_printed(const char *text, size_t n)
+{
+    const unsigned char first = (unsigned char)text[0];
+    const bool control = first < ' ' || first == 127 || (first == 0xC2 && n > 1 && (unsigned char)text[1] < 0xA0);
+    return control ? 0 : hyb_character(text, n);
+}
 #endif

@@ -1,6 +1,7 @@
 /* program_check.c - reads the tables of a file, which may say anything. */
 #include <stdlib.h>
 
+#include "runtime/base/utf8.h"
 #include "runtime/program/program.h"
 
 enum { MOST_ROWS = 1 << 16, NAME = 96 };
@@ -9,6 +10,16 @@ static bool is_text(const hyb_file *file, hyb_text text)
 {
     size_t n;
     return hyb_file_text(file, text, &n) != NULL;
+}
+
+/* A name prints, and does nothing else to a terminal. */
+static bool is_name(const hyb_file *file, hyb_text text)
+{
+    size_t n = 0, step = 1;
+    const char *at = hyb_file_text(file, text, &n);
+    for (; at && n > 0 && step > 0; at += step, n -= step)
+        step = hyb_printed(at, n);
+    return at && step > 0;
 }
 
 static hyb_status find_kernels(hyb_code *code)
@@ -69,10 +80,12 @@ static hyb_status check_cells(hyb_code *code)
     const hyb_cell_row *rows = hyb_cell_rows(code);
     for (int32_t i = 0; i < code->n_cells; i++) {
         const hyb_cell_row *row = &rows[i];
-        bool good = is_text(file, row->name) && hyb_rows_hold(row->type, 1, code->n_types)
+        bool good = is_name(file, row->name) && hyb_rows_hold(row->type, 1, code->n_types)
             && hyb_rows_hold(row->first_alias, row->n_aliases, file->section[HYB_SECTION_ALIASES].count)
             && row->offset % 64 == 0
             && hyb_rows_hold(row->offset, row->nbytes, file->section[HYB_SECTION_DATA].nbytes);
+        for (int32_t a = 0; good && a < row->n_aliases; a++)
+            good = is_name(file, ((const hyb_text *)file->section[HYB_SECTION_ALIASES].bytes)[row->first_alias + a]);
         if (!good || row->nbytes != code->types[row->type].nbytes) /* no open type has any */
             return hyb_fail(HYB_BAD_FILE, "cell %d: its name, type or %lld bytes are not there", i,
                             (long long)row->nbytes);
@@ -176,7 +189,7 @@ static hyb_status check_values(const reading *f, int32_t first, int32_t n)
         return bad(f, "its inputs or outputs are not there:", first);
     for (int32_t i = 0; i < n; i++) {
         const hyb_value_row *value = hyb_values(code, first) + i;
-        if (!is_text(&code->file, value->name) || !hyb_rows_hold(value->type, 1, code->n_types))
+        if (!is_name(&code->file, value->name) || !hyb_rows_hold(value->type, 1, code->n_types))
             return bad(f, "no name or type of value", i);
     }
     return HYB_OK;
@@ -202,7 +215,7 @@ static hyb_status check_symbols(const reading *f)
         }
     }
     for (int32_t i = 0; i < row->n_symbols; i++)
-        if (!found[i] || !is_text(&code->file, f->function->symbols[i].name) || f->function->symbols[i].low < 0
+        if (!found[i] || !is_name(&code->file, f->function->symbols[i].name) || f->function->symbols[i].low < 0
             || f->function->symbols[i].low > f->function->symbols[i].high || f->function->symbols[i].high > INT32_MAX)
             return bad(f, "no input, name or range has symbol", i);
     return HYB_OK;
@@ -316,7 +329,7 @@ static hyb_status read_function(reading *f)
     if (pthread_mutex_init(&function->lock, NULL) != 0)
         return hyb_fail(HYB_NO_MEMORY, "no memory for a lock");
     code->n_locks++;
-    if (!is_text(file, row->name) || !is_text(file, row->inputs) || !is_text(file, row->outputs))
+    if (!is_name(file, row->name) || !is_text(file, row->inputs) || !is_text(file, row->outputs))
         return bad(f, "no name, or no trees, of function", f->number);
     if (row->n_cases < 1 || !hyb_rows_hold(row->first_case, row->n_cases, code->n_cases))
         return bad(f, "its cases are not there:", row->first_case);

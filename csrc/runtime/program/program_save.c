@@ -7,7 +7,7 @@
 
 #include "runtime/program/program.h"
 
-enum { PATH = 4096 };
+enum { PATH = 4096, TRIES = 100 };
 
 /* A stretch of a file on its way out, which is hashed. */
 typedef struct {
@@ -85,17 +85,30 @@ static hyb_status write_all(const hyb_program *program, const char *data, sink *
     return pad(to, header->nbytes);
 }
 
+/* A new file beside `path`, whose own path is written to `beside`; -1: there can be none. */
+static int open_beside(const char *path, char *beside)
+{
+    static _Atomic unsigned int saved; /* by this process: others may be written to the same path */
+    for (int i = 0; i < TRIES; i++) {
+        snprintf(beside, PATH, "%s.%ld.%u.part", path, (long)getpid(), saved++);
+        const int found = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (found >= 0 || errno != EEXIST)
+            return found;
+    }
+    return -1;
+}
+
 hyb_status hyb_program_save(hyb_program *program, const char *path)
 {
     char beside[PATH];
-    if (!path || snprintf(beside, sizeof beside, "%s.%ld.part", path, (long)getpid()) >= (int)sizeof beside)
-        return hyb_fail(HYB_BAD_ARGUMENT, "a path of fewer than %d bytes is needed", PATH - 32);
+    if (!path || strlen(path) > PATH - 64)
+        return hyb_fail(HYB_BAD_ARGUMENT, "a path of at most %d bytes is needed", PATH - 64);
     pthread_rwlock_rdlock(&program->lock);
     char *data = data_of(program);
     pthread_rwlock_unlock(&program->lock);
     if (!data)
         return HYB_NO_MEMORY;
-    sink to = {open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666), 0};
+    sink to = {open_beside(path, beside), 0};
     hyb_status status = to.descriptor < 0 ? hyb_fail(HYB_BAD_FILE, "%s", strerror(errno)) : write_all(program, data, &to);
     if (status == HYB_OK && fsync(to.descriptor) != 0)
         status = hyb_fail(HYB_BAD_FILE, "%s", strerror(errno));

@@ -31,19 +31,13 @@ const char *hyb_open_text(const hyb_code *code, const hyb_function *function, co
     return text;
 }
 
-/* The bytes of the character that begins here; 0: there is none, or it does not print. */
-static size_t printed(const char *bytes, size_t n)
-{
-    return (unsigned char)bytes[0] < ' ' || bytes[0] == 127 ? 0 : hyb_character(bytes, n);
-}
-
 const char *hyb_shown(const hyb_file *file, hyb_text text, char *shown, size_t room)
 {
     size_t n;
     const char *bytes = hyb_file_text(file, text, &n);
     size_t used = 0;
     for (size_t i = 0; bytes && i < n;) {
-        const size_t size = printed(bytes + i, n - i);
+        const size_t size = hyb_printed(bytes + i, n - i);
         if (used + (size ? size : 1) >= room)
             break;
         if (size)

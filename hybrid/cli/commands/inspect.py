@@ -1,6 +1,7 @@
 """``hybrid inspect``: what is in the file of a program."""
 
 import json
+import re
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -49,5 +50,10 @@ def rows_table(title: str, rows: list[dict[str, Any]]) -> Table:
         right = isinstance(value, int)
         shown.add_column(title if at == 0 else name, justify="right" if right else "left")
     for row in rows:
-        shown.add_row(*[f"{v:,}" if isinstance(v, int) else escape(str(v)) for v in row.values()])
+        shown.add_row(*[f"{v:,}" if isinstance(v, int) else _shown(v) for v in row.values()])
     return shown
+
+
+def _shown(value: Any) -> str:
+    """What a table says of a value that a file may give any characters."""
+    return escape(re.sub(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", "?", str(value)))
