@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import weakref
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -38,7 +39,9 @@ class Peer:
 
     def _start(self) -> float:
         who = contender(self.framework)
-        self.entrant = Entrant(who, who.start(1, TIMEOUT), self.clock)
+        process = who.start(1, TIMEOUT)
+        weakref.finalize(self, process.close)  # also as Python ends, before modules are gone
+        self.entrant = Entrant(who, process, self.clock)
         self.found = self.entrant.prepare(self.workload, self.case)
         return float(self.entrant.first_call or 0.0)
 
@@ -55,10 +58,6 @@ class Peer:
         if self.entrant is None:
             self.sample(1)
         return self.found
-
-    def __del__(self) -> None:
-        if (entrant := getattr(self, "entrant", None)) is not None:
-            entrant.process.close()
 
 
 def installed(framework: str) -> bool:

@@ -83,6 +83,14 @@ def grown(x: Any, y: Any) -> Any:
     return scaled @ x + hy.arange(n)[:, None] + y[n // 2]
 
 
+def filled(x: Any) -> Any:
+    n = x.shape[0]
+    upper = hy.triu(hy.ones((n, n), dtype=hy.bool), k=1)
+    rows = hy.where(upper, hy.eye(n), hy.linspace(0.0, 1.0, n)[:, None])
+    pictures = nn.functional.interpolate(x[None, None], size=(2 * n, 3), mode="nearest")
+    return rows @ x, hy.arange(0.0, 0.5 * n, 0.5), hy.arange(n, 0, -2), pictures
+
+
 def says(x: Any) -> Any:
     print(f"the sum is {x.sum():.3f}", x)
     if x.sum() > 100:
@@ -106,6 +114,7 @@ def seeds() -> Iterator[tuple[str, Callable[[Path], Any]]]:
     grows = {"grown": (grown, SQUARE, hy.ones((50, 4))), "stacked": (stacked, SQUARE)}
     sizes = {"x": {0: length}, "y": {0: hy.Dim("other", 50, 60)}}
     yield "open_literals", lambda path: export(grows, path, dynamic=sizes)
+    yield "fills", lambda path: export(filled, path, SQUARE, dynamic={"x": {0: length}})
     index = hy.asarray([0, 2, 1, 3])
     queries = hy.ones((1, 2, 3, 4))
     for function, *args in (

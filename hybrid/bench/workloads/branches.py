@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 import hybrid as hy
+from hybrid.bench.bits import fingerprint, leaves
 from hybrid.bench.registry import BenchError, Case, Way, workload
 from hybrid.eager.fused_calls import optimized
 from hybrid.memory import native
@@ -42,18 +43,21 @@ class _OwnRun:
 def cases_of(label: str, function: Callable[..., Any], arrays: Sequence[np.ndarray]) -> list[Case]:
     """``function`` by plans whose steps run one after the other, and side by side."""
     tensors = [hy.asarray(array) for array in arrays]
-    graph = optimized(hy.hybridize(function, mode="trace").graph(*tensors))
+    capture = hy.hybridize(function, mode="trace").captured(tensors, {})[1]
+    graph = optimized(capture.graph)
+    given = [tensors[source.index] for source in capture.sources]  # in the order of their use
     plans = {"serial": make_plan(graph, parallel=False), "side by side": make_plan(graph)}
     groups = [len(step.blocks) for step in plans["side by side"].lowered.walk() if step.is_group]
 
     def case(threads: int) -> Case:
-        runs = {name: _OwnRun(plan, tensors) for name, plan in plans.items()}
+        runs = {name: _OwnRun(plan, given) for name, plan in plans.items()}
         ways: dict[str, Way] = {**runs}
 
         def check() -> dict[str, str]:
-            serial, beside = runs.values()
-            if serial.bits() != beside.bits():
-                raise BenchError(f"{label}: other bits side by side than one after the other")
+            eager = [fingerprint(leaf) for _, leaf in leaves(function(*tensors))]
+            for way, run in runs.items():
+                if [found[2] for found in eager] != run.bits():
+                    raise BenchError(f"{label}: other bits {way} than eagerly")
             scratch = " and ".join(f"{plan.arena_nbytes:,}" for plan in plans.values())
             return {
                 f"{label}, {threads} thread{'s' if threads > 1 else ''}": (
