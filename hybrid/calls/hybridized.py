@@ -284,7 +284,7 @@ class Hybridized(StagedCalls):
         if request.served is None:
             return self._captured(call)
         made, values = request.served
-        with phase(f"bind {self._name()}"):
+        with uncollected(), phase(f"bind {self._name()}"):
             return self._table.keep(made.at(values, call.leaves, call.key), call.leaves)
 
     def _captured(self, call: Call) -> Planned:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from math import ceil, inf, prod
 from typing import Any, NamedTuple
 
@@ -48,7 +48,7 @@ CAPTURE, OPENING, BUCKET, BINDING = "capture", "opening", "bucket", "binding"
 _PARTS = {BUCKET: 0.4, BINDING: 0.02}  # of a capture: what they take, as long as little is known
 _LATE = 5  # times that tell what is usual
 _GROWTH = 3  # the time of a call grows with a size by that power, at most
-_RATIOS = 9  # of which the median is taken, for plans of which no eager time is known
+_RATIOS = 9  # of plans of late: the median is that of plans of which no eager time is known
 _TIMES = 16  # sizes of a capture at which the time of eager calls is known
 
 
@@ -65,7 +65,7 @@ class Need(NamedTuple):
 class PlanGroup:
     """Plans of one capture: they pay for it together."""
 
-    __slots__ = ("bindings", "buckets", "cost", "eager", "plans", "saved")
+    __slots__ = ("bindings", "buckets", "cost", "eager", "plans", "ratios", "saved")
 
     def __init__(self) -> None:
         self.cost = self.saved = 0.0  # seconds
@@ -73,6 +73,7 @@ class PlanGroup:
         self.plans = 0  # that are kept
         self.buckets = 0.0  # seconds that these may take as a part of the capture
         self.eager: dict[tuple[int, ...], float] = {}  # seconds of first calls, by their sizes
+        self.ratios: dict[Any, float] = {}  # of eager time to that by a plan, of some plans
 
     def ran_eagerly(self, sizes: Sequence[int], seconds: float) -> None:
         """The first eager call of these sizes has taken so long."""
@@ -222,7 +223,7 @@ class Ledger:
         self.warned = False
         self.state, self.reason = "captures", ""
         self._past_calls = 0  # by plans that are gone
-        self._ratios: deque[float] = deque(maxlen=_RATIOS)  # of eager time to that by a plan
+        self._ratios: dict[Any, float] = {}  # of eager time to that by a plan, of all groups
         self._eager: deque[float] = deque(maxlen=_LATE)  # what calls have taken of late
         self._first: deque[float] = deque(maxlen=_LATE)  # and the first ones of their keys
         self._by_plan: deque[float] = deque(maxlen=_LATE)
@@ -381,13 +382,17 @@ class Ledger:
             return
         account.calls = calls
         account.taken += max(more, 0) * account.seconds
+        group = self.groups[account.group]
         if account.eager is not None and account.seconds > 0:
-            self._ratios.append(account.eager / account.seconds)
-        ratio = _median(self._ratios)
+            for ratios in (group.ratios, self._ratios):
+                ratios[account] = account.eager / account.seconds
+                if len(ratios) > _RATIOS:
+                    del ratios[next(iter(ratios))]
+        ratio = _median(group.ratios.values() or self._ratios.values())
         one = account.eager or account.seconds * (1.0 if ratio is None else ratio)
         eager = calls * one
         if account.alone.first is None and account.sizes:  # which eager code has not seen, either
-            eager += max(0.0, self.groups[account.group].eager_at(account.sizes) - one)
+            eager += max(0.0, group.eager_at(account.sizes) - one)
         if account.trains:
             eager = max(eager, account.taken)
         gained = eager - account.booked[0], account.taken - account.booked[1]
@@ -604,7 +609,7 @@ class Ledger:
 
 def _most_eager(planned: Any) -> float:
     """The seconds of an eager call in place of ``planned``, at most, as far as one can tell."""
-    account, graph = planned.account, planned.capture.stored_graph
+    account, graph = planned.account, (planned.opened or planned).capture.stored_graph
     if account.eager is not None:
         return 1.5 * account.eager
     if isinstance(graph, Graph) and not any([node.regions for node in graph.nodes]):
@@ -614,6 +619,6 @@ def _most_eager(planned: Any) -> float:
     return found if account.alone.first is None else min(found, account.alone.first)
 
 
-def _median(times: deque[float]) -> float | None:
+def _median(times: Iterable[float]) -> float | None:
     ordered = sorted(times)
     return ordered[len(ordered) // 2] if ordered else None

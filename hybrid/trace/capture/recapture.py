@@ -347,7 +347,8 @@ def undisturbed(wanted: bool) -> Iterator[None]:
 def uncollected() -> Iterator[None]:
     """Turn the cyclic garbage collector off inside the block.
 
-    A capture makes many objects, most of which stay: each collection would scan them all in vain.
+    A capture or binding makes many objects, most of which stay: each collection would scan them all
+    in vain.
     """
     was = gc.isenabled()
     gc.disable()
