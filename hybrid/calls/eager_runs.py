@@ -154,11 +154,13 @@ class EagerRuns:
         """The time, for those who measure how long something takes; 0 if nobody does."""
         return 0.0 if self.ledger is None else self.ledger.clock()
 
-    def looked(self, begin: float) -> float:
-        """The time: since ``begin`` it was found out that a plan does not serve its call."""
+    def tried(self, begin: float) -> float:
+        """The time: since ``begin`` a plan has run that turned out not to serve its call."""
         now = self.now()
         if self.ledger is not None:
-            self.ledger.look_more(now - begin)
+            rest = self.ledger.tried(now - begin)
+            if rest:
+                self._rest(rest)
         return now
 
     def info(self) -> LedgerInfo:
@@ -244,7 +246,7 @@ class EagerRuns:
         if calls:
             assert self.ledger is not None
             self.times_rests = self.ledger.times_rests
-        self.resting = calls if self.may_rest else 0
+        self.resting = max(self.resting, calls) if self.may_rest else 0
 
     # Calls of which there is a plan -----------------------------------------------------------
 

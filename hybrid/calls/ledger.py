@@ -331,6 +331,17 @@ class Ledger:
         self.look_seconds += seconds
         self.hybridized += seconds
 
+    def tried(self, seconds: float) -> int:
+        """Plans have run in vain for so long; how many calls are to rest for that."""
+        self.hybridized += seconds
+        self.saved -= seconds
+        return self._rests(self._pause(seconds)) if self.balance < 0 and self.saved < 0 else 0
+
+    def _pause(self, loss: float) -> int:
+        """How many calls that rest make up for a ``loss``."""
+        eager = self.eager_call
+        return 0 if eager is None else min(ceil(loss / (SHARE * max(eager, 1e-7))), _MOST_REST)
+
     def sampled(self, planned: Any, seconds: float) -> None:
         """A call has run eagerly in place of ``planned``, to be timed."""
         account = planned.account
@@ -559,7 +570,7 @@ class Ledger:
         if self.balance >= 0 or self.saved >= 0 or not sure:
             return 0
         self._rest = min(2 * self._rest, _MOST_REST)
-        return self._rests(self._rest)
+        return self._rests(max(self._rest, self._pause(loss)))
 
     # What is told -----------------------------------------------------------------------------
 

@@ -65,9 +65,10 @@ class StagedCalls:
             for other in self._alike(planned, call, begin):
                 if other not in tried:
                     tried.append(other)
-                    begin = self._runs.looked(begin)
+                    begin = self._runs.tried(begin)
                     with suppress(OtherSizes):
                         return self._counted(other, call, given)
+            begin = self._runs.tried(begin)
             if len(tried) < MOST:
                 request = PlanRequest(call, self._table.family(call), None, None)
                 again = functools.partial(self._captured_again, planned)

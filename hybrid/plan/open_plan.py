@@ -68,7 +68,9 @@ class OpenPlan:
         self._numbers = _Numbers(sizes, self._layout, [number for *_, number in formulas.notes])
         self._fills = formulas.fills(self._numbers)
         self._scratch = sizes.evaluator([self.placement.scratch_nbytes])
-        self._nodes = sum([1 for _ in graph.walk()])
+        self._counts = sum([1 for _ in graph.walk()]), self.lowered.count
+        self._types = [v.type for v in (*graph.results, *graph.params)]
+        self._open_types = [at for at, type_ in enumerate(self._types) if type_.is_open]
 
     def bound(self, values: Sequence[int]) -> Plan:
         """The plan at ``values`` of the symbols, which meet the conditions of ``sizes``.
@@ -76,8 +78,10 @@ class OpenPlan:
         ShapeError where a value would have more bytes than there can be.
         """
         binding = SizeBinding(self.sizes, values)
-        inputs = tuple([binding.type(v.type) for v in self.graph.params])
-        outputs = tuple([binding.type(v.type) for v in self.graph.results])
+        types = self._types.copy()
+        for at in self._open_types:
+            types[at] = binding.type(types[at])
+        n = len(self.graph.results)
         arrays = self._arrays(binding)
         callbacks = Callbacks()
         hosts = [host_function(_at(call, binding), callbacks) for call in self._calls]
@@ -87,11 +91,11 @@ class OpenPlan:
         return known(
             Plan(
                 handle=handle,
-                input_types=inputs,
-                output_types=outputs,
+                input_types=tuple(types[n:]),
+                output_types=tuple(types[:n]),
                 donations=self.placement.donations,
                 exposed=self.placement.exposed,
-                sizes=Sizes(self._nodes, self.lowered.count, arrays.arena_nbytes, scratch_nbytes),
+                sizes=Sizes(*self._counts, arrays.arena_nbytes, scratch_nbytes),
                 origin=lambda: (binding.graph(self.graph), self.lowered, self.placement),
                 callbacks=callbacks if hosts else None,
                 written=lambda: self._arrays(binding),

@@ -5,12 +5,13 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable
+from math import ceil
 from typing import Any
 
 import pytest
 
 import hybrid as hy
-from hybrid.calls.ledger import AT_ONCE, CREDIT, SHARE, PlanGroup
+from hybrid.calls.ledger import AT_ONCE, CREDIT, SHARE, Ledger, PlanGroup
 from hybrid.errors import ShapeError
 from tests.calls.timed import WIDE, Timed, X, named, squashed
 
@@ -202,6 +203,15 @@ def test_counts_that_change_each_time_are_served_by_one_capture() -> None:
         timed(hy.asarray([1.0] * n + [-1.0] * (40 - n)))
     assert timed.ran.count("capture") == 1
     assert timed.ran.count("plan") == timed.ledger.calls - timed.ledger.eager_calls
+
+
+def test_plans_that_turn_out_not_to_serve_a_call_are_paid() -> None:
+    ledger = Ledger()
+    for _ in range(3):
+        ledger.ran_eagerly(None, 0.01, 0.0)
+    assert ledger.tried(0.001) == 0  # which there is credit for
+    assert ledger.tried(0.2) == ceil(0.2 / (SHARE * 0.01))
+    assert ledger.state == "rests" and ledger.saved == -0.201
 
 
 # In real time -------------------------------------------------------------------------------------
