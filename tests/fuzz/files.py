@@ -32,23 +32,8 @@ from tests.programs.broken import Broken
 
 SECONDS = 5.0  # of processor time, that a file may take
 TRACED = 500  # files whose lines are counted
-TELLING = (
-    0,
-    1,
-    2,
-    3,
-    7,
-    8,
-    64,
-    127,
-    128,
-    255,
-    1 << 15,
-    (1 << 31) - 1,
-    1 << 31,
-    (1 << 63) - 1,
-    1 << 63,
-)
+EDGES = [2**n - k for n in (31, 63) for k in (1, 0)]
+TELLING = (0, 1, 2, 3, 7, 8, 64, 127, 128, 255, 1 << 15, *EDGES)
 
 Mutate = Callable[[bytes, random.Random], bytes]
 

@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid import optim
+from hybrid import nn, optim
 from hybrid.data import DataLoader, TensorDataset
 from hybrid.errors import ProgramError
+from hybrid.memory import native
 from hybrid.programs import export
 from hybrid.programs.file_writer import HEADER
 from tests.programs.broken import Broken
@@ -344,6 +345,18 @@ def test_names_of_functions(tmp_path: Path) -> None:
     ):
         with pytest.raises(ProgramError, match=text):
             export(functions, tmp_path / "m")
+
+
+def test_nothing_is_computed_ahead_before_a_function_runs(tmp_path: Path) -> None:
+    """So that a large file is there at once, and takes no memory."""
+    model, x = nn.Linear(512, 512), hy.ones((8, 512))
+    hy.export({"predict": (model, x)}, tmp_path / "m")
+    nbytes, before = model.weight.type.nbytes, native.memory()["live_bytes"]
+    program = CProgram(tmp_path / "m")
+    assert native.memory()["live_bytes"] - before < nbytes / 8
+    [found] = program("predict", x.numpy())
+    assert native.memory()["live_bytes"] - before >= nbytes
+    assert found.tobytes() == hy.hybridize(model)(x).numpy().tobytes()
 
 
 def test_threads_save_to_one_path(tmp_path: Path) -> None:

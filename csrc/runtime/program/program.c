@@ -48,11 +48,6 @@ static hyb_program *program_of(hyb_code *code, const hyb_program *from)
     hyb_status status = make_cells(program, from);
     if (status == HYB_OK)
         status = make_spares(program);
-    for (int32_t f = 0; status == HYB_OK && f < code->n_functions; f++) {
-        const hyb_function *function = &code->functions[f]; /* which sizes others are run at is not known */
-        if (function->row->n_symbols == 0 && function->bound[0]->of->row->ahead >= 0)
-            status = hyb_program_prepare(program, function->bound[0]->of->row->ahead);
-    }
     if (status == HYB_OK)
         return program;
     hyb_program_free(program);

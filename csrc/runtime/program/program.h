@@ -365,8 +365,7 @@ hyb_status hyb_bound_at(hyb_code *code, hyb_function *function, const int64_t *s
 void hyb_bound_release(hyb_bound *bound); /* NULL: nothing */
 const hyb_case *hyb_case_at(const hyb_code *code, const hyb_function *function, const int64_t *sizes); /* NULL: none */
 
-/* program_run.c: computes ahead what is kept, while nothing else runs. */
-hyb_status hyb_program_prepare(hyb_program *program, int32_t ahead);
+/* program_run.c: the blocks of a cell. */
 hyb_status hyb_cell_block(hyb_cell *cell, int which);
 hyb_status hyb_cell_spare(hyb_cell *cell); /* there is room for what is not written in place */
 

@@ -53,7 +53,7 @@ static hyb_status make_kept(hyb_kept *kept, const hyb_ahead *ahead)
 }
 
 /* Computes ahead what depends on cells alone, where they have been written since.  Nothing else runs. */
-hyb_status hyb_program_prepare(hyb_program *program, int32_t number)
+static hyb_status prepare(hyb_program *program, int32_t number)
 {
     const hyb_ahead *ahead = &program->code->aheads[number];
     const hyb_plan_row *plan = ahead->plan_row;
@@ -256,7 +256,7 @@ static hyb_status refresh(hyb_program *program, bool writes, int32_t ahead)
             pthread_rwlock_wrlock(&program->lock);
         }
         if (is_stale(program, ahead))
-            status = hyb_program_prepare(program, ahead);
+            status = prepare(program, ahead);
         if (!writes) {
             pthread_rwlock_unlock(&program->lock);
             pthread_rwlock_rdlock(&program->lock);
