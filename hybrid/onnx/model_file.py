@@ -22,6 +22,7 @@ from hybrid import ops
 from hybrid.core import types
 from hybrid.core.dataclass import dataclass
 from hybrid.core.types import DType
+from hybrid.eager.execution import from_numpy
 from hybrid.errors import ArgumentTypeError, OnnxError
 from hybrid.memory.bfloat16 import from_bfloat16
 from hybrid.onnx.node_table import ML, TRAINING
@@ -228,11 +229,11 @@ def array_of(tensor: Any, file: ModelFile) -> np.ndarray:
 def tensor_of(array: np.ndarray, code: int) -> Any:
     """A tensor of what ``array_of`` has given for a TensorProto of the type ``code``.
 
-    It shares the memory, which nothing else writes to.
+    Its memory is its own: plans may keep what they compute of it ahead.
     """
     if code == TensorProto.BFLOAT16:
         return ops.astype(ops.as_tensor(from_bfloat16(array)), types.bfloat16)
-    return ops.as_tensor(array)
+    return from_numpy(array, copy=True)
 
 
 def dense_of(sparse: Any, file: ModelFile) -> np.ndarray:
