@@ -308,3 +308,17 @@ def test_a_node_without_outputs_is_refused(op: str) -> None:
     made = model([node("Abs", ["x"], ["y"]), helper.make_node(op, [], [], name="odd")])
     with pytest.raises(OnnxError, match=rf"node 'odd' \({op}\): it has no outputs"):
         hy.onnx.load(made)
+
+
+def test_what_is_prepared_of_weights_is_kept(tmp_path: Path) -> None:
+    """They have memory of their own, not that of the file: nobody else can write to it."""
+    weight = np.random.default_rng(0).standard_normal((64, 128), np.float32)
+    made = model([node("MatMul", ["x", "w"], ["y"])], weights={"w": weight})
+    network = hy.onnx.load(made).requires_grad_(False)
+    run = hy.hybridize(network.forward)
+    x = hy.asarray(np.ones((8, 64), np.float32))
+    for _ in range(3):
+        found = run(x)
+    [plan] = run.plans
+    assert plan.kept_nbytes == weight.nbytes
+    assert found.numpy().tobytes() == network(x).numpy().tobytes()
