@@ -203,8 +203,7 @@ class ProgramFile:
             "steps": int(plan["n_steps"]),
             "scratch": int(plan["arena_nbytes"]) if not names else "",
             "constants": int(plan["constants_nbytes"]),
-            "ahead": "" if case["ahead"] < 0 else "computed before the first run"
-            if not names else "computed at the first run",
+            "ahead": "" if case["ahead"] < 0 else "computed at the first run",
         }  # fmt: skip
         return {**found, "sizes": described(self.conditions(case), names)}
 

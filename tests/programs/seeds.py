@@ -91,6 +91,11 @@ def filled(x: Any) -> Any:
     return rows @ x, hy.arange(0.0, 0.5 * n, 0.5), hy.arange(n, 0, -2), pictures
 
 
+def branches(xs: Any, w: Any) -> Any:
+    """Steps that run side by side."""
+    return [hy.tanh(hy.tanh(hy.tanh(x @ w) @ w) @ w) for x in xs]
+
+
 def says(x: Any) -> Any:
     print(f"the sum is {x.sum():.3f}", x)
     if x.sum() > 100:
@@ -115,12 +120,17 @@ def seeds() -> Iterator[tuple[str, Callable[[Path], Any]]]:
     sizes = {"x": {0: length}, "y": {0: hy.Dim("other", 50, 60)}}
     yield "open_literals", lambda path: export(grows, path, dynamic=sizes)
     yield "fills", lambda path: export(filled, path, SQUARE, dynamic={"x": {0: length}})
+    wide, few = nn.Linear(32, 64), hy.ones((3, 32))  # whose weights are prepared
+    wider = hy.Dim("rows", 2, 40)
+    yield "prepared", lambda path: export({"fixed": (wide, few)}, path)
+    yield "open_prepared", lambda path: export(wide, path, few, dynamic={0: {0: wider}})
     index = hy.asarray([0, 2, 1, 3])
     queries = hy.ones((1, 2, 3, 4))
     for function, *args in (
         (pictures, hy.ones((1, 1, 4, 4))), (attended, queries, queries, queries),
         (ordered, SQUARE), (indexed, SQUARE, index), (factored, SQUARE), (in_types, ROW),
         (reduced, SQUARE), (says, ROW),
+        (branches, [hy.ones((60, 64)) for _ in range(6)], hy.ones((64, 64))),
     ):  # fmt: skip
         yield (
             function.__name__,
