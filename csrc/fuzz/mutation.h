@@ -4,7 +4,12 @@
 #include <stdint.h>
 #include <string.h>
 
-size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most); /* of libFuzzer */
+size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t most); /* of libFuzzer, or of fuzz/replay.c */
+
+/* What a target has. */
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned int seed);
 
 typedef struct {
     uint64_t state;

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "fuzz/mutation.h"
+#include "kernel.h"
 #include "tools/npy.h"
 
 enum { HEAD = 10 }; /* bytes before the header of format 1 */
@@ -34,17 +35,6 @@ static void fill(const file *made, const uint8_t *data, size_t size)
         abort();
 }
 
-static bool is_dense(const hyb_layout *layout)
-{
-    int64_t stride = npy_itemsize(layout->dtype);
-    for (int32_t d = layout->rank - 1; d >= 0; d--) {
-        if (layout->shape[d] > 1 && layout->strides[d] != stride)
-            return false;
-        stride *= layout->shape[d] > 0 ? layout->shape[d] : 1;
-    }
-    return true;
-}
-
 static void compare(const hyb_layout *layout, const void *data)
 {
     char text[NPY_TEXT];
@@ -58,10 +48,6 @@ static void compare(const hyb_layout *layout, const void *data)
         abort();
     hyb_free(copy);
 }
-
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned int seed);
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
@@ -87,7 +73,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         sum ^= read[i];
     if (layout.dtype == HYB_BOOL && sum > 1)
         abort();
-    if (is_dense(&layout))
+    if (hyb_is_contiguous(&layout))
         compare(&layout, read);
     hyb_free(read);
     return 0;

@@ -9,10 +9,6 @@
 
 #include "fuzz/mutation.h"
 
-int LLVMFuzzerInitialize(int *argc, char ***argv);
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
-size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t most, unsigned int seed);
-
 enum { MOST = 1 << 18 };
 
 static const char *path = "";

@@ -158,9 +158,7 @@ class EagerRuns:
         """The time: since ``begin`` a plan has run that turned out not to serve its call."""
         now = self.now()
         if self.ledger is not None:
-            rest = self.ledger.tried(now - begin)
-            if rest:
-                self._rest(rest)
+            self._rest(self.ledger.tried(now - begin))
         return now
 
     def info(self) -> LedgerInfo:
@@ -219,7 +217,7 @@ class EagerRuns:
             self.resting -= 1
             ledger.rested += 1
             return self.as_is(args, kwargs) if self.shares else self.function(*args, **kwargs)
-        if self.glances > 0 and self._is_bound(args, kwargs):
+        if self.glances > 0 and self._glance(args, kwargs):
             return LOOK
         self.resting -= 1
         self.glances += self.resting % _MORE == 0
@@ -228,8 +226,8 @@ class EagerRuns:
         ledger.slept(ledger.clock() - begin)
         return result
 
-    def _is_bound(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
-        """Whether an open capture has a plan for the sizes of a call: what it saves pays to ask."""
+    def _glance(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
+        """Whether an open capture has a plan for the sizes of a call; what it saves pays to ask."""
         ledger, kinds = self.ledger, plain_kinds(args, kwargs)
         made = None if kinds is None else self.table.unpaid.get(kinds)
         assert ledger is not None

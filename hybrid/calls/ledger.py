@@ -48,7 +48,7 @@ CAPTURE, OPENING, BUCKET, BINDING = "capture", "opening", "bucket", "binding"
 _PARTS = {BUCKET: 0.4, BINDING: 0.02}  # of a capture: what they take, as long as little is known
 _LATE = 5  # times that tell what is usual
 _GROWTH = 3  # the time of a call grows with a size by that power, at most
-_RATIOS = 9  # of plans of late: the median is that of plans of which no eager time is known
+_RATIOS = 9  # plans of late; the median of theirs stands for plans of which no eager time is known
 _TIMES = 16  # sizes of a capture at which the time of eager calls is known
 
 
