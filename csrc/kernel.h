@@ -95,7 +95,7 @@ typedef enum {
     HYB_WAKING_WORK, /* additions and multiplications of a product worth waking threads */
     HYB_TASK_WORK,   /* and worth a task */
     HYB_CHUNK_WORK,  /* additions of an elementwise kernel that are a chunk */
-    HYB_SPIN_NS,     /* for which threads spin before they sleep */
+    HYB_SPIN_NS,     /* for which threads spin at least before they sleep */
     HYB_CHOICE_COUNT
 } hyb_choice_kind;
 int64_t    hyb_choice(hyb_choice_kind kind);

@@ -370,14 +370,18 @@ static void N(matmul_plan)(N(matmul_job) *job)
     job->copy_b = job->prepared || copies;
     job->on_the_way = !job->prepared && copies && job->b_col == 1 && job->panels > 1;
 
-    /* As many tasks as keep a slice in the second-level cache, and a few to share out. */
+    /* As many tasks as keep a slice in the second-level cache, and a few to share out: of five
+     * tasks one of two threads has three. */
     const int64_t units = job->by_columns ? job->columns : job->panels;
     const int64_t unit_items = job->depth * (job->by_columns ? job->width : MATMUL_ROWS);
     const int64_t largest = hyb_choice(HYB_SLICE_BYTES) / (int64_t)sizeof(T) / unit_items;
     const int64_t wanted = work >= 4 * hyb_choice(HYB_TASK_WORK) ? 4 : 1;
     job->tasks = matmul_ceil(units, largest);
     if (job->tasks < wanted)
-        job->tasks = matmul_smaller(wanted, units);
+        job->tasks = wanted;
+    if (job->parallel && job->tasks > 1)
+        job->tasks = matmul_ceil(job->tasks, MATMUL_SHARES) * MATMUL_SHARES;
+    job->tasks = matmul_smaller(job->tasks, units);
 
     const bool own_copies = job->copy_b && !job->prepared;
     const bool shares = job->by_columns ? job->copy_a : own_copies && !job->on_the_way;

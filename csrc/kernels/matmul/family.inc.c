@@ -31,6 +31,7 @@
 #define MATMUL_AHEAD 8                  /* k between a line of B and its use */
 #define MATMUL_VECTOR_BYTES (128 << 10) /* of a matrix, for one task of a product with a vector */
 #define MATMUL_FEW 4                    /* panels of rows that go down the columns together */
+#define MATMUL_SHARES 4                 /* of this many, or twice, ... tasks threads have as many each */
 #define MATMUL_STRIPE 2048              /* rows of a shared copy of A */
 #define MATMUL_PADDING 64               /* columns that any panel divides */
 #define MATMUL_SUM_BYTES (32 << 10)     /* of a copied panel of b of a sum of products */

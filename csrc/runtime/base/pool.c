@@ -12,8 +12,9 @@
  * caller closes it when no chunk is left and waits until nobody is inside.  So a worker that wakes
  * late touches nothing of the job.
  *
- * Whoever waits first spins for some microseconds - the next step of a plan comes that soon - and
- * then sleeps.
+ * Whoever waits first spins and then sleeps: to wake a thread takes longer on some machines than a
+ * step of a plan.  A worker spins for twice the time that usually lies between jobs of late, if that
+ * is short, and the caller for as long as its job has taken so far.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -25,7 +26,9 @@
 
 #include "runtime/base/runtime.h"
 
-#define YIELD_NS 2000 /* from then on offer the core: whoever we wait for may need it */
+#define YIELD_NS 2000   /* from then on offer the core: whoever we wait for may need it */
+#define SOON_NS 400000  /* between jobs: the most for which workers spin longer than usual */
+#define LATE_NS 2000000 /* between jobs, beyond which it is all the same; and no caller spins longer */
 
 typedef struct {
     hyb_work_fn fn;
@@ -48,6 +51,9 @@ static struct {
     atomic_int sleepers;
     atomic_bool caller_sleeps;
     job *job;
+    int64_t began, ended;  /* the last job, on hyb_clock; for the thread that took the pool, as is gap */
+    int64_t gap;           /* between jobs of late, in ns */
+    atomic_int_least64_t patience; /* ns that workers spin */
     int started;           /* workers */
     pthread_mutex_t mutex; /* for the two conditions */
     pthread_cond_t wake, done;
@@ -69,8 +75,8 @@ static void relax(void)
 #endif
 }
 
-/* Spins until `holds(argument)` or the time is up; says which. */
-static bool spin_until(bool (*holds)(uint32_t), uint32_t argument)
+/* Spins until `holds(argument)` or `patience` ns are over; says which. */
+static bool spin_until(bool (*holds)(uint32_t), uint32_t argument, int64_t patience)
 {
     const int64_t start = hyb_clock();
     int64_t now = start;
@@ -82,8 +88,22 @@ static bool spin_until(bool (*holds)(uint32_t), uint32_t argument)
                 return true;
             relax();
         }
-    } while ((now = hyb_clock()) - start < hyb_choice(HYB_SPIN_NS));
+    } while ((now = hyb_clock()) - start < patience);
     return false;
+}
+
+static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
+
+/* Notes when a job begins, and how long workers will spin for the one after it. */
+static void begin_job(void)
+{
+    pool.began = hyb_clock();
+    pool.gap += (smaller(pool.began - pool.ended, LATE_NS) - pool.gap) / 4;
+    const int64_t usual = hyb_choice(HYB_SPIN_NS);
+    atomic_store_explicit(&pool.patience,
+                          pool.gap < SOON_NS ? larger(2 * pool.gap, usual) : usual,
+                          memory_order_relaxed);
 }
 
 static bool job_is_open(uint32_t seen)
@@ -173,7 +193,7 @@ static void *work(void *unused)
     uint32_t seen = 0, seat;
     counted = true;
     for (;;) {
-        if (!spin_until(job_is_open, seen))
+        if (!spin_until(job_is_open, seen, atomic_load_explicit(&pool.patience, memory_order_relaxed)))
             sleep_until_job(seen);
         seen = turn_of(atomic_load(&pool.gate));
         if ((seen & 1) && (seat = enter(seen)) > 0) {
@@ -213,7 +233,10 @@ static void wake_workers(int wanted)
 
 static void wait_for_workers(void)
 {
-    if (inside(atomic_fetch_add(&pool.gate, ONE_TURN)) == 0 || spin_until(all_left, 0))
+    if (inside(atomic_fetch_add(&pool.gate, ONE_TURN)) == 0)
+        return;
+    const int64_t taken = smaller(hyb_clock() - pool.began, LATE_NS);
+    if (spin_until(all_left, 0, larger(taken, hyb_choice(HYB_SPIN_NS))))
         return;
     pthread_mutex_lock(&pool.mutex);
     atomic_store(&pool.caller_sleeps, true);
@@ -263,6 +286,7 @@ static hyb_status run_shared(int64_t n, int64_t grain, hyb_work_fn fn, void *con
     if (pool.started < wanted)
         start_workers(wanted);
     atomic_store_explicit(&pool.seats, wanted, memory_order_relaxed);
+    begin_job();
     pool.job = &j;
     atomic_fetch_add(&pool.gate, ONE_TURN);
     wake_workers(wanted < pool.started ? wanted : pool.started);
@@ -270,6 +294,7 @@ static hyb_status run_shared(int64_t n, int64_t grain, hyb_work_fn fn, void *con
     take_chunks(&j, 0);
     counted = false;
     wait_for_workers();
+    pool.ended = hyb_clock();
     return j.status == HYB_OK ? HYB_OK : hyb_fail(j.status, "%s", j.text);
 }
 

@@ -1,8 +1,9 @@
 """Compares: first what contenders compute, then how long they take, in interleaved rounds.
 
 Every contender of a case has a process of its own and they all stay until the case is over, so
-that rounds can go A B A B; whoever is not asked waits for a line of input.  A contender that does
-not answer, answers with an error or disagrees is left out of what follows, and the reason is kept.
+that rounds can go A B A B; whoever is not asked waits for a line of input, its threads at rest.  A
+contender that does not answer, answers with an error or disagrees is left out of what follows, and
+the reason is kept.
 """
 
 from __future__ import annotations
@@ -20,7 +21,6 @@ from hybrid.bench.measure import SampleTiming, calibrate, run_for, summary
 
 ROUNDS = 15
 SECONDS = 0.05  # that a sample lasts at least
-PAUSE = 0.002  # seconds before a sample: threads that spin when they have done come to rest
 
 
 @dataclass(frozen=True)
@@ -190,7 +190,6 @@ def take_turns(
     """Take a sample of each in every round, in alternating order; who fails leaves the list."""
 
     def turn(entrant: Entrant, do: Callable[[], None]) -> None:
-        time.sleep(PAUSE)
         if not attempt(entrant.who, do):
             entrants.remove(entrant)
 

@@ -12,7 +12,9 @@ Every line that comes is a JSON object with what is asked, every line that goes 
 ``{"ask": "memory"}``                           ``{"peak": bytes, "loaded": bytes}``
 =============================================== ================================================
 
-What goes wrong is answered by ``{"error": "ValueError: ..."}``, and the process goes on.
+What goes wrong is answered by ``{"error": "ValueError: ..."}``, and the process goes on.  An answer
+goes when the process has come to rest: the threads of some frameworks spin for 50 ms after a run, in
+which another one would be measured on the cores that they leave.
 """
 
 from __future__ import annotations
@@ -36,6 +38,9 @@ from hybrid.bench.compare.cases import case_of
 
 # Where others use the machine, too, the processor's time of one thread says more than the clock's.
 CLOCKS = {"wall": time.perf_counter, "cpu": time.process_time}
+# Seconds between looks whether threads spin, which systems count at each tick, and of all looks.
+LOOK, LONGEST = 0.02, 0.5
+SPINNING = 0.1  # of a core: a process of which all threads sleep uses less
 SHOWN = 512  # elements of an array that are compared; of larger ones, evenly spread
 
 
@@ -46,6 +51,17 @@ def brief(array: Any) -> dict[str, Any]:
     at = np.linspace(0, max(flat.size - 1, 0), min(flat.size, SHOWN)).astype(np.int64)
     mean = float(np.sqrt(np.mean(flat * flat))) if flat.size else 0.0
     return {"shape": list(values.shape), "values": flat[at].tolist(), "root mean square": mean}
+
+
+def come_to_rest() -> None:
+    """Wait until this process uses no processor, or for LONGEST if it always does."""
+    end = time.perf_counter() + LONGEST
+    used, at = time.process_time(), time.perf_counter()
+    while at < end:
+        time.sleep(LOOK)
+        before, since, used, at = used, at, time.process_time(), time.perf_counter()
+        if used - before < SPINNING * (at - since):
+            return
 
 
 class Served:
@@ -125,4 +141,5 @@ def serve(framework: str, threads: int) -> None:
         except Exception as error:  # whatever a framework does
             traceback.print_exc()
             answer = {"error": f"{type(error).__name__}: {error}"}
+        come_to_rest()
         print(json.dumps(answer), file=answers, flush=True)

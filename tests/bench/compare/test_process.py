@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -18,6 +19,7 @@ from hybrid.bench.compare.process import (
     environment,
     framework_process,
 )
+from hybrid.bench.compare.serve import come_to_rest
 
 Fake = Callable[..., str]
 
@@ -140,6 +142,26 @@ def test_everyone_gets_as_many_threads() -> None:
     names = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "HYBRID_NUM_THREADS")
     assert {one[name] for name in names} == {"1"} and {two[name] for name in names} == {"2"}
     assert one["XLA_FLAGS"] == "--xla_cpu_multi_thread_eigen=false"
+
+
+@pytest.mark.parametrize(
+    ("seconds", "least", "most"), [(0.0, 0.0, 0.4), (0.15, 0.14, 0.5), (2.0, 0.5, 1.5)]
+)
+def test_an_answer_waits_for_threads_that_spin(seconds: float, least: float, most: float) -> None:
+    stop = time.perf_counter() + seconds
+
+    def spin() -> None:
+        while time.perf_counter() < stop:
+            pass
+
+    thread = threading.Thread(target=spin)
+    start = time.perf_counter()
+    thread.start()
+    come_to_rest()
+    took = time.perf_counter() - start
+    stop = 0.0
+    thread.join()
+    assert least <= took < most
 
 
 def test_an_interpreter_without_hybrid_serves_it(tmp_path: object) -> None:
