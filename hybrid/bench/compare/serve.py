@@ -13,8 +13,8 @@ Every line that comes is a JSON object with what is asked, every line that goes 
 =============================================== ================================================
 
 What goes wrong is answered by ``{"error": "ValueError: ..."}``, and the process goes on.  An answer
-goes when the process has come to rest: the threads of some frameworks spin for 50 ms after a run, in
-which another one would be measured on the cores that they leave.
+goes when the process has come to rest: the threads of some frameworks spin for 50 ms after a run,
+in which another one would be measured on the cores that they leave.
 """
 
 from __future__ import annotations

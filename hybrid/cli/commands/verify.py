@@ -1,4 +1,4 @@
-"""``hybrid verify``: whether the file of a program is whole."""
+"""``hybrid verify``: whether the file of a program is whole, and who has signed it."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from hybrid.cli.user_input import fail, load_program
+from hybrid.errors import HybridError
 
 app = typer.Typer()
 
@@ -13,8 +14,16 @@ app = typer.Typer()
 @app.command()
 def verify(
     file: Annotated[Path, typer.Argument(help="what hybrid.export has written")],
+    key: Annotated[
+        Path | None, typer.Option(help="the public key, in PEM, of whom FILE.sig must come from")
+    ] = None,
 ) -> None:
-    """Check every byte of FILE: tables, plans, graphs, and the contents of cells."""
+    """Check every byte of FILE: tables, plans, graphs, and the contents of cells.
+
+    With --key its signature comes first: see `hybrid sign`.
+    """
+    if key is not None:
+        _require_signature(file, key)
     program = load_program(file, whole=True)
     about = program.about()
     missing = [row["name"] for row in about["kernels"] if row["here"] == "no"]
@@ -26,5 +35,16 @@ def verify(
     cells = about["cells"]
     typer.echo(
         f"{file} is whole: {len(program)} functions, {len(cells)} cells, "
-        f"{file.stat().st_size:,} bytes."
+        f"{file.stat().st_size:,} bytes{'' if key is None else f', signed by the key of {key}'}."
     )
+
+
+def _require_signature(file: Path, key: Path) -> None:
+    from hybrid.programs.signatures import require_signature
+
+    try:
+        require_signature(file, key)
+    except HybridError as error:
+        fail(error)
+    except OSError as error:
+        fail(f"{error.filename} cannot be read: {error.strerror}.")

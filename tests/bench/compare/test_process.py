@@ -154,7 +154,7 @@ def test_an_answer_waits_for_threads_that_spin(seconds: float, least: float, mos
         while time.perf_counter() < stop:
             pass
 
-    thread = threading.Thread(target=spin)
+    thread = threading.Thread(target=spin, daemon=True)
     start = time.perf_counter()
     thread.start()
     come_to_rest()
