@@ -50,9 +50,9 @@ CFLAGS   ?= -O3
 SMALL    ?= -Os  # for what makes plans, and for the plainest set beside a better one
 override CFLAGS += -std=gnu11 -fno-math-errno -ffp-contract=fast -fwrapv -fvisibility=hidden \\
                    -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -pthread \\
-                   -fno-align-functions -fno-align-jumps -fno-align-labels -fno-align-loops
+                   -fno-pie -fno-align-functions -fno-align-jumps -fno-align-labels -fno-align-loops
 override CPPFLAGS += -DHYB_EMBEDDED -Iinclude -I. $(foreach isa,$(ISA),-DHYB_BUILDS_$(isa)=1,1)
-override LDFLAGS += $(STATIC) -pthread -Wl,--gc-sections -Wl,-z,noseparate-code \\
+override LDFLAGS += $(STATIC) -no-pie -pthread -Wl,--gc-sections -Wl,-z,noseparate-code \\
                     -Wl,-z,norelro -Wl,--build-id=none -s
 
 SETS    := $(sort baseline $(ISA) $(patsubst avx512,avx512_dot,$(filter avx512,$(ISA))))
