@@ -253,6 +253,7 @@ from hybrid.ops import zeros as zeros
 from hybrid.ops import zeros_like as zeros_like
 
 if _typing.TYPE_CHECKING:
+    from hybrid import compress as compress
     from hybrid import data as data
     from hybrid import linalg as linalg
     from hybrid import nn as nn

@@ -18,7 +18,7 @@ from typing import Any
 from hybrid.core.imports import above
 from hybrid.core.package import FOLDER
 
-MODULES = ("data", "linalg", "nn", "optim", "plots", "train")
+MODULES = ("compress", "data", "linalg", "nn", "optim", "plots", "train")
 OPTIONAL = ("onnx",)  # those that need an optional package: `from hybrid import *` leaves them out
 _NAMES = {  # public names, by the modules that they come from
     "hybrid.calls.control_functions": ("cond", "py_call", "scan", "while_loop"),

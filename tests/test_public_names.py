@@ -270,7 +270,7 @@ TOP = [
     "masked_fill",
     "scatter",
 ]
-MODULES = ["data", "linalg", "nn", "optim", "plots", "random", "train"]
+MODULES = ["compress", "data", "linalg", "nn", "optim", "plots", "random", "train"]
 
 # Imported parts of the package are attributes of it, too; they are not promised.
 PARTS = [

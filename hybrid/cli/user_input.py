@@ -139,17 +139,25 @@ def parse_type(text: str) -> TensorType:
 
 def load_function(target: str) -> Callable[..., Any]:
     """The function named by ``path/to/file.py:function`` or ``module:function``."""
+    found = load_object(target, "a function", "step")
+    if not callable(found):
+        place, _, name = target.rpartition(":")
+        fail(f"{name!r} of {place} is not callable: its type is {type(found).__name__}.")
+    return found
+
+
+def load_object(target: str, kind: str, example: str) -> Any:
+    """What ``path/to/file.py:name`` or ``module:name`` names; errors say its kind, and a name."""
     place, colon, name = target.rpartition(":")
     if not colon or not place or not name:
-        fail(f"{target!r} does not name a function. Fix: write FILE:FUNCTION, as in model.py:step.")
+        word = kind.rpartition(" ")[2].upper()
+        fail(f"{target!r} does not name {kind}. Fix: write FILE:{word}, as in model.py:{example}.")
     module = load_module(place)
     found: Any = module
     for part in name.split("."):
         if not hasattr(found, part):
             fail(f"{place} has no {name!r}{suggestion(name, module)}")
         found = getattr(found, part)
-    if not callable(found):
-        fail(f"{name!r} of {place} is not callable: its type is {type(found).__name__}.")
     return found
 
 

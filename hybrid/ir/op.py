@@ -107,6 +107,7 @@ class Op:
         self.vjp_rule: Callable[..., Any] | None = None
         self.jvp_rule: Callable[..., Any] | None = None
         self.batch_rule: Callable[..., Any] | None = None
+        self.couple_rule: Callable[..., Any] | None = None
         self.alias_rule: Callable[..., Any] | None = None
         self.record_of: int | None = None  # the operand whose record is that of the result
         self.lowering_rule: Callable[..., Any] | None = None
@@ -162,6 +163,17 @@ class Op:
         ``hybrid/ops/support/batching.py``.
         """
         self.batch_rule = function
+        return function
+
+    def couples(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``(operands, results, **attrs)``, types both -> which places along their axes belong
+        together.
+
+        Elementwise ops go without.  An element can be taken out of the axes of others with a rule,
+        and no element out of those of an op that has none.  See ``hybrid/ops/support/axis_ties.py``
+        for what a rule returns.
+        """
+        self.couple_rule = function
         return function
 
     def aliases(self, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -91,14 +91,15 @@ class SelfAttention(Module):
 
     def __init__(self, config: Config) -> None:
         size = config.hidden_size
-        self.heads, self.dropout_p = config.num_attention_heads, config.attention_probs_dropout_prob
+        self.features = config.hidden_size // config.num_attention_heads
+        self.dropout_p = config.attention_probs_dropout_prob
         self.query, self.key, self.value = (Linear(size, size) for _ in range(3))
 
     def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        batch, length, size = x.shape
+        batch, length, _ = x.shape
 
         def heads(y: Tensor) -> Tensor:  # [batch, heads, length, features of one]
-            split = y.reshape((batch, length, self.heads, size // self.heads))
+            split = y.reshape((batch, length, -1, self.features))
             return split.permute_dims((0, 2, 1, 3))
 
         seen = functional.scaled_dot_product_attention(
@@ -108,7 +109,7 @@ class SelfAttention(Module):
             mask,
             dropout_p=self.dropout_p if self.training else 0.0,
         )
-        return seen.permute_dims((0, 2, 1, 3)).reshape((batch, length, size))
+        return seen.permute_dims((0, 2, 1, 3)).reshape((batch, length, -1))
 
 
 class Added(Module):

@@ -38,18 +38,18 @@ class CausalSelfAttention(Module):
     """Every token looks at those before it and at itself, in several heads."""
 
     def __init__(self, config: Config) -> None:
-        self.heads, self.dropout = config.heads, config.dropout
+        self.features, self.dropout = config.width // config.heads, config.dropout
         self.c_attn = Linear(config.width, 3 * config.width)
         self.c_proj = Linear(config.width, config.width)
 
     def forward(self, x: Tensor) -> Tensor:
-        batch, length, width = x.shape
-        parts = self.c_attn(x).reshape((batch, length, 3, self.heads, width // self.heads))
+        batch, length, _ = x.shape
+        parts = self.c_attn(x).reshape((batch, length, 3, -1, self.features))  # -1: heads
         query, key, value = (parts[:, :, i].permute_dims((0, 2, 1, 3)) for i in range(3))
         seen = functional.scaled_dot_product_attention(
             query, key, value, dropout_p=self.dropout if self.training else 0.0, is_causal=True
         )
-        return self.c_proj(seen.permute_dims((0, 2, 1, 3)).reshape((batch, length, width)))
+        return self.c_proj(seen.permute_dims((0, 2, 1, 3)).reshape((batch, length, -1)))
 
 
 class Perceptron(Module):

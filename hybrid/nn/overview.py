@@ -135,13 +135,13 @@ class Summary:
         )
 
     def _totals(self) -> list[str]:
-        figures = [f"{self.parameters:,}", _scaled(self.flops, ""), _scaled(self.nbytes, "B")]
+        figures = [f"{self.parameters:,}", scaled(self.flops, ""), scaled(self.nbytes, "B")]
         return ["total", "", "", *figures]
 
     def _caption(self) -> str:
-        held = [f"{_scaled(self.parameter_nbytes, 'B') or 'none'} of parameters"]
+        held = [f"{scaled(self.parameter_nbytes, 'B') or 'none'} of parameters"]
         if self.buffer_nbytes:
-            held.append(f"{_scaled(self.buffer_nbytes, 'B')} of buffers")
+            held.append(f"{scaled(self.buffer_nbytes, 'B')} of buffers")
         return f"{self.trainable:,} parameters are trained\n{', '.join(held)}"
 
 
@@ -210,10 +210,10 @@ def _cells(row: Row) -> list[str]:
     result = ", ".join(map(str, row.result[:3])) + (", ..." if len(row.result) > 3 else "")
     if row.calls > 1:
         result += f"  x {row.calls}"
-    return [name, row.kind, result, parameters, _scaled(row.flops, ""), _scaled(row.nbytes, "B")]
+    return [name, row.kind, result, parameters, scaled(row.flops, ""), scaled(row.nbytes, "B")]
 
 
-def _scaled(value: int, unit: str) -> str:
+def scaled(value: int, unit: str) -> str:
     """Three digits and a prefix: 1.23 M, 45.6 kB; nothing for zero."""
     number = float(value)
     for prefix in ("", "k", "M", "G", "T", "P"):

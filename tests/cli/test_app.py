@@ -53,6 +53,10 @@ WRONG = {
         ["bench", "run", "digit"],
         "there is no bench named 'digit'; did you mean 'digits'?",
     ),
+    "two kinds of weights": (
+        ["compress", "lenet", "--int8", "--int4"],
+        "--int8 and --int4 exclude each other.",
+    ),
     "no threads": (["bench", "run", "dispatch", "--threads", "0"], "--threads 0: "),
     "no rounds": (["bench", "run", "dispatch", "--repeat", "0"], "--repeat 0: "),
     "a path that cannot be written": (

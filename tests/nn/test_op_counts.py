@@ -39,6 +39,12 @@ CASES = [  # (function, operands, FLOPs, bytes of what is made)
     (hy.matmul, [of(3, 4), of(4, 5)], 120, 60),
     (hy.matmul, [of(4), of(4)], 8, 4),
     (hy.matmul, [of(2, 3, 4), of(4, 5)], 240, 120),
+    (
+        hy.compress.functional.matmul_integer,
+        [of(3, 4).astype(hy.int8), of(4, 5).astype(hy.int8)],
+        120,
+        60,
+    ),
     (lambda x, y: x @ y.T, [of(3, 4), of(5, 4)], 120, 60 + 80),
     (F.linear, [of(3, 4), of(5, 4), of(5)], 120 + 15, 120),
     (F.conv2d, [of(2, 3, 8, 8), of(6, 3, 3, 3)], 2 * (2 * 6 * 36) * 27, 2 * 6 * 36 * 4),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid import ops, random
@@ -49,7 +49,8 @@ def multi_head_attention_forward(
     ``query`` is [L, N, E], ``key`` [S, N, Ek] and ``value`` [S, N, Ev] (N first if ``batch_first``,
     or left out), the result has the shape of the query.  ``in_proj_weight`` [3 E, E] projects all
     three, or with ``use_separate_proj_weight`` each has its own; ``bias_k`` and ``bias_v`` [1, 1,
-    E] are one more key and value, zeros with ``add_zero_attn``.
+    E] are one more key and value, zeros with ``add_zero_attn``.  What heads compute may be narrower
+    than E, by an ``out_proj_weight`` [E, I]: then the others are [3 I, E] and [1, 1, I].
 
     Masks say what is left out where they are True, or are added to the scores:
     ``key_padding_mask`` [N, S] for keys, ``attn_mask`` [L, S] or [N * num_heads, L, S] for pairs.
@@ -57,20 +58,76 @@ def multi_head_attention_forward(
     [N, L, S], the means over heads, or [N, num_heads, L, S] unless ``average_attn_weights``; None
     unless ``need_weights``, and then they are never held at once.
     """
+    require_probability(dropout_p)
+    weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
+
+    def project(*inputs: Tensor) -> list[Tensor]:
+        return _projected(*inputs, in_proj_weight, weights, in_proj_bias)
+
+    def merge(found: Tensor) -> Tensor:
+        return ops.linear(found, out_proj_weight, out_proj_bias)
+
+    return attend(
+        query,
+        key,
+        value,
+        embed_dim_to_check,
+        num_heads,
+        project,
+        merge,
+        inner=None if out_proj_weight is None else out_proj_weight.shape[-1],
+        bias_k=bias_k,
+        bias_v=bias_v,
+        add_zero_attn=add_zero_attn,
+        dropout_p=dropout_p if training else 0.0,
+        key_padding_mask=key_padding_mask,
+        need_weights=need_weights,
+        attn_mask=attn_mask,
+        average_attn_weights=average_attn_weights,
+        is_causal=is_causal,
+        batch_first=batch_first,
+    )
+
+
+def attend(
+    query: Any,
+    key: Any,
+    value: Any,
+    embed_dim: int,
+    num_heads: int,
+    project: Callable[..., Sequence[Tensor]],
+    merge: Callable[[Tensor], Tensor],
+    *,
+    inner: int | None = None,
+    bias_k: Any = None,
+    bias_v: Any = None,
+    add_zero_attn: bool = False,
+    dropout_p: float = 0.0,
+    key_padding_mask: Any = None,
+    need_weights: bool = True,
+    attn_mask: Any = None,
+    average_attn_weights: bool = True,
+    is_causal: bool = False,
+    batch_first: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """``multi_head_attention_forward`` between products with weights that are not its own.
+
+    ``project`` makes queries, keys and values of all heads of the three inputs, and ``merge`` the
+    result of what all heads have found: ``inner`` features, E unless heads were pruned.
+    """
     query, key, value = _each_once(as_tensor, query, key, value)
     alone = query.ndim == 2
     axis = 0 if alone or batch_first else 1  # of the batch
-    _require_inputs(query, key, value, embed_dim_to_check, axis)
+    _require_inputs(query, key, value, embed_dim, axis)
     if alone:
         query, key, value = _each_once(lambda x: ops.expand_dims(x, axis), query, key, value)
-    embed = query.shape[-1]
-    if embed % num_heads:
+    inner = query.shape[-1] if inner is None else inner
+    if inner % num_heads:
         raise ArgumentError(
-            f"{_NAME} cannot split {embed} features among {num_heads} heads",
+            f"{_NAME} cannot split {inner} features among {num_heads} heads",
             fix="give a number of heads that divides it",
         )
-    weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
-    q, k, v = _projected(query, key, value, in_proj_weight, weights, in_proj_bias)
+    q, k, v = project(query, key, value)
     q, k, v = (_heads(x, num_heads, axis) for x in (q, k, v))
     count, _, length, _ = q.shape
     mask = _mask(attn_mask, key_padding_mask, count, num_heads, length, k.shape[2], alone)
@@ -87,21 +144,20 @@ def multi_head_attention_forward(
         mask = _open_ended(mask)
     if mask is not None and mask.dtype is bool_:
         mask = ops.logical_not(mask)  # attention has True where a key takes part
-    require_probability(dropout_p)
-    drops = training and dropout_p > 0
+    drops = dropout_p > 0
     found = attention(
         q,
         k,
         v,
         mask,
-        dropout_p=dropout_p if drops else 0.0,
+        dropout_p=dropout_p,
         next_state=random.default_generator().next_state if drops else None,
         is_causal=is_causal,
         need_weights=need_weights,
     )
     found, shares = found if need_weights else (found, None)
     merged = ops.permute_dims(found, (0, 2, 1, 3) if axis == 0 else (2, 0, 1, 3))
-    y = ops.linear(ops.reshape(merged, query.shape), out_proj_weight, out_proj_bias)
+    y = merge(ops.reshape(merged, (*query.shape[:-1], inner)))
     if alone:
         y = ops.squeeze(y, axis)
     if not need_weights:

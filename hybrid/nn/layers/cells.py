@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any
 
 from hybrid import ops
 from hybrid.calls.auto_plan import Often
@@ -17,34 +17,44 @@ from hybrid.ops.support.operand_checks import as_tensor, require_choice
 
 State = tuple[Tensor, ...]  # what a step hands to the next: the output first
 Step = Callable[..., State]
+Linear = Callable[[Tensor, Any, Any], Tensor]  # of a row, a weight and a bias or None
 
 # Formulas ----------------------------------------------------------------------------------------
 #
-# ``row`` is what the input contributes to all gates, [..., gates * hidden].
+# ``row`` is what the input contributes to all gates, [..., gates * hidden]; ``linear`` the product
+# with a weight, which layers of other arithmetic have in a form of their own.
 
 
-def _tanh_step(row: Tensor, state: State, weight: Tensor, bias: Any, _projection: Any) -> State:
-    return (ops.tanh(row + ops.linear(state[0], weight, bias)),)
+def _tanh_step(
+    row: Tensor, state: State, weight: Any, bias: Any, _projection: Any, linear: Linear = ops.linear
+) -> State:
+    return (ops.tanh(row + linear(state[0], weight, bias)),)
 
 
-def _relu_step(row: Tensor, state: State, weight: Tensor, bias: Any, _projection: Any) -> State:
-    return (ops.relu(row + ops.linear(state[0], weight, bias)),)
+def _relu_step(
+    row: Tensor, state: State, weight: Any, bias: Any, _projection: Any, linear: Linear = ops.linear
+) -> State:
+    return (ops.relu(row + linear(state[0], weight, bias)),)
 
 
-def _lstm_step(row: Tensor, state: State, weight: Tensor, bias: Any, projection: Any) -> State:
+def _lstm_step(
+    row: Tensor, state: State, weight: Any, bias: Any, projection: Any, linear: Linear = ops.linear
+) -> State:
     """Hochreiter and Schmidhuber 1997; with a projection Sak et al. 2014."""
     h, c = state
-    i, f, g, o = ops.chunk(row + ops.linear(h, weight, bias), 4, axis=-1)
+    i, f, g, o = ops.chunk(row + linear(h, weight, bias), 4, axis=-1)
     c = ops.sigmoid(f) * c + ops.sigmoid(i) * ops.tanh(g)
     h = ops.sigmoid(o) * ops.tanh(c)
-    return (h if projection is None else ops.linear(h, projection)), c
+    return (h if projection is None else linear(h, projection, None)), c
 
 
-def _gru_step(row: Tensor, state: State, weight: Tensor, bias: Any, _projection: Any) -> State:
+def _gru_step(
+    row: Tensor, state: State, weight: Any, bias: Any, _projection: Any, linear: Linear = ops.linear
+) -> State:
     """Cho et al. 2014, with the reset gate behind the product, as PyTorch has it."""
     (h,) = state
     reset, update, new = ops.chunk(row, 3, axis=-1)
-    own_reset, own_update, own_new = ops.chunk(ops.linear(h, weight, bias), 3, axis=-1)
+    own_reset, own_update, own_new = ops.chunk(linear(h, weight, bias), 3, axis=-1)
     reset, update = ops.sigmoid(reset + own_reset), ops.sigmoid(update + own_update)
     new = ops.tanh(new + reset * own_new)
     return (new + update * (h - new),)
@@ -59,16 +69,16 @@ STEPS: dict[str, Step] = {
 GATES = {"RNN_TANH": 1, "RNN_RELU": 1, "LSTM": 4, "GRU": 3}
 
 
-def _cell(step: Step) -> Often:
+def cell(step: Step, linear: Linear = ops.linear) -> Often:
     """One step from an input that is not projected yet."""
 
-    def once(x: Tensor, state: State, weight: Tensor, bias: Any, *others: Any) -> State:
-        return step(ops.linear(x, weight, bias), state, *others, None)
+    def once(x: Tensor, state: State, weight: Any, bias: Any, *others: Any) -> State:
+        return step(linear(x, weight, bias), state, *others, None, linear)
 
     return Often(once)
 
 
-_CELLS = {mode: _cell(step) for mode, step in STEPS.items()}
+_CELLS = {mode: cell(step) for mode, step in STEPS.items()}
 
 
 def draw_evenly(module: Module, hidden_size: int) -> None:
@@ -82,7 +92,7 @@ def draw_evenly(module: Module, hidden_size: int) -> None:
 
 
 class _Cell(Module):
-    mode: ClassVar[str]
+    _cells = _CELLS  # layers of other arithmetic have others
 
     def _set_up(
         self, input_size: int, hidden_size: int, bias: bool, mode: str, device: Any, dtype: Any
@@ -126,8 +136,10 @@ class _Cell(Module):
                     why=f"Its state is {list(wanted)}.",
                     fix="change its shape, or leave it out to begin with zeros",
                 )
-        weights = (self.weight_ih, self.bias_ih, self.weight_hh, self.bias_hh)
-        return _CELLS[mode](x, state, *weights)
+        return self._cells[mode](x, state, *self._weights())
+
+    def _weights(self) -> tuple[Any, ...]:
+        return self.weight_ih, self.bias_ih, self.weight_hh, self.bias_hh
 
     def extra_repr(self) -> str:
         return f"{self.input_size}, {self.hidden_size}{'' if self.bias else ', bias=False'}"

@@ -14,7 +14,7 @@ from hybrid.calls.control_functions import scan
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.nn import functional
-from hybrid.nn.layers.cells import GATES, STEPS, State, Step, draw_evenly
+from hybrid.nn.layers.cells import GATES, STEPS, Linear, State, Step, draw_evenly
 from hybrid.nn.layers.layer import new_parameter, require_sizes
 from hybrid.nn.modules.module import Module
 from hybrid.ops.support.operand_checks import as_tensor, require_choice
@@ -22,12 +22,12 @@ from hybrid.ops.support.operand_checks import as_tensor, require_choice
 # Loops -------------------------------------------------------------------------------------------
 
 
-def _loop(step: Step) -> Often:
+def loop(step: Step, linear: Linear = ops.linear) -> Often:
     """One direction of one layer: the outputs at all times, and the last state."""
 
-    def over_time(rows: Tensor, state: State, *weights: Tensor | None) -> tuple[Tensor, State]:
+    def over_time(rows: Tensor, state: State, *weights: Any) -> tuple[Tensor, State]:
         def at(state: State, row: Tensor) -> tuple[State, Tensor]:
-            state = step(row, state, *weights)
+            state = step(row, state, *weights, linear)
             return state, state[0]
 
         state, outputs = scan(at, state, rows)
@@ -36,12 +36,14 @@ def _loop(step: Step) -> Often:
     return Often(over_time)
 
 
-_LOOPS = {mode: _loop(step) for mode, step in STEPS.items()}
+_LOOPS = {mode: loop(step) for mode, step in STEPS.items()}
 
 # Modules -----------------------------------------------------------------------------------------
 
 
 class _Recurrent(Module):
+    _linear, _loops = staticmethod(ops.linear), _LOOPS  # layers of other arithmetic have others
+
     def _set_up(
         self,
         mode: str,
@@ -97,7 +99,7 @@ class _Recurrent(Module):
         """What the names of the parameters of each direction end in."""
         return [f"_l{layer}", f"_l{layer}_reverse"][: 1 + self.bidirectional]
 
-    def _weights(self, suffix: str) -> Iterator[Tensor | None]:
+    def _weights(self, suffix: str) -> Iterator[Any]:
         for kind in ("weight_ih", "bias_ih", "weight_hh", "bias_hh", "weight_hr"):
             yield getattr(self, kind + suffix, None)
 
@@ -117,11 +119,11 @@ class _Recurrent(Module):
             outputs = []
             for direction, suffix in enumerate(self._suffixes(layer)):
                 weight, bias, *others = self._weights(suffix)
-                entering = ops.linear(rows, weight, bias)
+                entering = self._linear(rows, weight, bias)
                 entering = ops.flip(entering, axis=0) if direction else entering
                 place = layer * (1 + self.bidirectional) + direction
                 state = tuple([part[place] for part in begin])
-                output, end = _LOOPS[self.mode](entering, state, *others)
+                output, end = self._loops[self.mode](entering, state, *others)
                 outputs.append(ops.flip(output, axis=0) if direction else output)
                 ends.append(end)
             rows = outputs[0] if len(outputs) == 1 else ops.concat(outputs, axis=-1)

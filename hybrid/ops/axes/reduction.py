@@ -13,6 +13,7 @@ from hybrid.errors import ShapeError
 from hybrid.ir import Emit, Op, View, op
 from hybrid.ir.lowering import reduced_order
 from hybrid.ops.elementwise.comparison import select, where
+from hybrid.ops.support import axis_ties
 from hybrid.ops.support.batching import along_axes, along_one_axis
 from hybrid.ops.support.call_cache import remembered
 from hybrid.ops.support.derivatives import linear, reshaped, widened
@@ -295,6 +296,7 @@ def argmin_reference(x, *, axis, keepdims):
 
 for _op in (place_of_max, place_of_min):
     _op.batch(along_one_axis(_op))
+    _op.couples(axis_ties.reduced(sums=False))
 
 
 @place_of_max.samples
@@ -346,6 +348,7 @@ reduce_all.samples(_samples("bools", empty=True))
 
 for _op in (reduce_sum, reduce_mean, reduce_prod, reduce_max, reduce_min, reduce_any, reduce_all):
     _op.batch(along_axes(_op))
+    _op.couples(axis_ties.reduced(sums=_op is reduce_sum))
 
 
 def _along(reduce: Op, x: Any, axis: Any, keepdims: bool) -> Any:

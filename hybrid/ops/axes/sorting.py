@@ -17,6 +17,7 @@ from hybrid.ir import op
 from hybrid.ops.index.indexing import scatter_along_add, take, take_along, to_rows
 from hybrid.ops.shapes.creation import zeros
 from hybrid.ops.shapes.shape import flatten, moveaxis, reshape
+from hybrid.ops.support import axis_ties
 from hybrid.ops.support.batching import leading
 from hybrid.ops.support.call_cache import remembered, remembered_of_two
 from hybrid.ops.support.dtypes import common, converted
@@ -41,6 +42,9 @@ def order(x: TensorType, *, descending: bool = False) -> TensorType:
     if not x.rank:
         raise ShapeError(f"argsort cannot take {x}", why="It has no axis to sort along.")
     return x.with_dtype(int64)
+
+
+order.couples(axis_ties.along_last)
 
 
 @order.reference
@@ -83,6 +87,9 @@ def ordered(x: TensorType, *, descending: bool = False) -> TensorType:
     return x
 
 
+ordered.couples(axis_ties.along_last)
+
+
 @ordered.reference
 def ordered_reference(x, *, descending):
     return np.take_along_axis(x, order_reference(x, descending=descending), -1)
@@ -114,6 +121,9 @@ def foremost(x: TensorType, *, k: int, largest: bool = True) -> TensorType:
     if not 0 <= k <= x.shape[-1]:
         raise ShapeError(f"topk cannot find {k} elements in rows of {x}")
     return tensor_type(int64, (*x.shape[:-1], k))
+
+
+foremost.couples(axis_ties.along_last)
 
 
 @foremost.reference

@@ -30,6 +30,7 @@ from hybrid.errors import GraphError
 from hybrid.ir import Graph, Op, op
 from hybrid.ir.interpreter import current
 from hybrid.ir.op import results_of
+from hybrid.ops.support import axis_ties
 from hybrid.ops.support.batching import with_rows
 
 FLAG = tensor_type(bool_, ())
@@ -197,6 +198,9 @@ def after_vjp(ct: Any, _y: Any, _x: Any, *_others: Any) -> tuple[Any, ...]:
 @after.jvp
 def after_jvp(tangents: tuple[Any, ...], _y: Any, _x: Any, *_others: Any) -> Any:
     return tangents[0]
+
+
+after.couples(axis_ties.unmoved)
 
 
 @after.batch

@@ -21,6 +21,7 @@ from hybrid.ops.shapes.shape import (
     region_samples,
     region_view,
 )
+from hybrid.ops.support import axis_ties
 from hybrid.ops.support.batching import leading, with_rows
 from hybrid.ops.support.call_cache import remembered_of_any, remembered_of_two
 from hybrid.ops.support.derivatives import linear, reshaped, widened
@@ -59,6 +60,14 @@ def take_slices(x: TensorType, indices: TensorType, *, axis: int = 0) -> TensorT
     require_dtype("take", "indices", indices, int64)
     require_rank("take", "indices", indices, 1)
     return x.with_shape(_replaced(x.shape, axis, indices.shape[0]))
+
+
+@take_slices.couples
+def take_couples(operands, results, *, axis):
+    rank = operands[0].rank
+    others = [own for own in range(rank) if own != axis % rank]
+    ties = [axis_ties.along(operands, results, [(0, own), (~0, own)]) for own in others]
+    return [*ties, axis_ties.along(operands, results, [(1, 0), (~0, axis % rank)])]
 
 
 @take_slices.reference

@@ -26,6 +26,7 @@ from hybrid.ops.layers.normalization import (
 )
 from hybrid.ops.shapes.creation import ones, zeros
 from hybrid.ops.shapes.shape import permute, reshape_to
+from hybrid.ops.support import axis_ties
 from hybrid.ops.support.derivatives import reshaped, widened
 from hybrid.ops.support.dtypes import converted, stop_gradient
 from hybrid.ops.support.operand_checks import (
@@ -72,6 +73,11 @@ def channel_norm(
     """
     _require_type("channel_norm", x, eps, weight=weight, bias=bias)
     return x
+
+
+@channel_norm.couples
+def channel_norm_couples(operands, results, **_):
+    return [axis_ties.along(operands, results, [(0, 1), (1, 0), (2, 0), (~0, 1)])]
 
 
 @channel_norm.reference
@@ -180,6 +186,11 @@ def channel_moments(x: TensorType) -> tuple[TensorType, TensorType]:
     """The mean and the variance of each channel of ``x`` [count, channels, n]."""
     _require_type("channel_moments", x, 0.0)
     return x.with_shape(x.shape[1:2]), x.with_shape(x.shape[1:2])
+
+
+@channel_moments.couples
+def channel_moments_couples(operands, results):
+    return [axis_ties.along(operands, results, [(0, 1), (~0, 0), (~1, 0)])]
 
 
 @channel_moments.reference

@@ -320,7 +320,7 @@ def kl_div(input: Any, target: Any, *, reduction: str = "mean", log_target: bool
     """
     input, target = paired("kl_div", input, target)
     if log_target:
-        known = target > -math.inf
+        known = target != -math.inf  # NaN stays NaN
         target = where(known, target, 0.0)
         terms = exp(target) * (target - where(known, input, 0.0))
     else:

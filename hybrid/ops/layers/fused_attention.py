@@ -17,6 +17,7 @@ from hybrid.ops.elementwise.exponential import exp
 from hybrid.ops.matrix.products import matmul
 from hybrid.ops.shapes.creation import arange
 from hybrid.ops.shapes.shape import matrix_transpose
+from hybrid.ops.support import axis_ties
 from hybrid.ops.support.batching import leading
 from hybrid.ops.support.derivatives import reshaped, unbroadcast, widened
 from hybrid.ops.support.operand_checks import (
@@ -114,6 +115,18 @@ def weighted_mean(
     """
     require_attention("attention", q, k, v)
     return q.with_shape((*q.shape[:-1], v.shape[-1])), q.with_shape(q.shape[:-1])
+
+
+@weighted_mean.couples
+def attention_couples(operands, results, **_):
+    """Leading axes and queries; the values' features, not those that scores are the products of.
+
+    The scale of the scores is by how many those are.
+    """
+    rank = operands[0].rank
+    queries = axis_ties.along(operands, results, [(0, rank - 2), (~0, rank - 2), (~1, rank - 2)])
+    features = axis_ties.along(operands, results, [(2, rank - 1), (~0, rank - 1)])
+    return [*axis_ties.broadcast(operands[:4], results, range(rank - 2)), queries, features]
 
 
 @weighted_mean.reference
@@ -320,6 +333,9 @@ def masked_mean(
     require_attention("attention_masked", q, k, v)
     require_mask("attention_masked", q, k, mask)
     return q.with_shape((*q.shape[:-1], v.shape[-1])), q.with_shape(q.shape[:-1])
+
+
+masked_mean.couples(attention_couples)
 
 
 @masked_mean.reference

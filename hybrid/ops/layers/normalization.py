@@ -15,6 +15,7 @@ from hybrid.ops.elementwise.powers import rsqrt, square
 from hybrid.ops.index.indexing import to_rows
 from hybrid.ops.shapes.creation import ones, zeros
 from hybrid.ops.shapes.shape import reshape_to
+from hybrid.ops.support import axis_ties
 from hybrid.ops.support.call_cache import remembered_of_any
 from hybrid.ops.support.derivatives import reshaped, unbroadcast, widened
 from hybrid.ops.support.dtypes import common
@@ -86,6 +87,9 @@ def normal_rows(
     return x
 
 
+normal_rows.couples(axis_ties.along_last)
+
+
 @normal_rows.reference
 def layer_norm_reference(x, weight, bias, *, eps):
     mean, scale = _scale(x, eps, True)
@@ -114,6 +118,9 @@ def scaled_rows(x: TensorType, weight: TensorType, *, eps: float = 1e-5) -> Tens
     """
     _require_rows("rms_norm", x, eps, weight=weight)
     return x
+
+
+scaled_rows.couples(axis_ties.along_last)
 
 
 @scaled_rows.reference

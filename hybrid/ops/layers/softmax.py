@@ -13,6 +13,7 @@ from hybrid.ops.axes.reduction import reduce_sum
 from hybrid.ops.elementwise.exponential import exp
 from hybrid.ops.index.indexing import scatter_along_add, take_along
 from hybrid.ops.shapes.creation import zeros
+from hybrid.ops.support import axis_ties
 from hybrid.ops.support.batching import along_axes, with_rows
 from hybrid.ops.support.call_cache import remembered
 from hybrid.ops.support.derivatives import linear, reshaped
@@ -112,6 +113,7 @@ for _op in (soft_maximum, log_soft_maximum):
 
 for _op in (soft_maximum, log_soft_maximum):
     _op.batch(along_axes(_op))
+    _op.couples(axis_ties.along_axis)
 
 
 @soft_maximum.samples

@@ -14,6 +14,7 @@ from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ir import Emit, View, op
 from hybrid.ops.axes import reduction
 from hybrid.ops.shapes.shape import matrix_transpose, permute, reshape_to
+from hybrid.ops.support import axis_ties
 from hybrid.ops.support.batching import aligned
 from hybrid.ops.support.call_cache import remembered_of_any, remembered_of_two
 from hybrid.ops.support.derivatives import reshaped, unbroadcast
@@ -67,6 +68,9 @@ def batch_shape(name: str, a: TensorType, b: TensorType) -> Shape:
             "be 1.",
             fix="change a shape with reshape or expand_dims",
         ) from None
+
+
+product.couples(axis_ties.product((-2, -1), (-2, -1)))
 
 
 @product.reference
@@ -216,6 +220,9 @@ def product_nt(a: TensorType, b: TensorType) -> TensorType:
     return product.rule(a, _transposed(b))
 
 
+product_nt.couples(axis_ties.product((-2, -1), (-1, -2)))
+
+
 @product_nt.reference
 def matmul_nt_reference(a, b):
     return matmul_reference(a, np.swapaxes(b, -1, -2))
@@ -255,6 +262,9 @@ def matmul_nt_samples(draw):
 def product_tn(a: TensorType, b: TensorType) -> TensorType:
     """``a.mT @ b``: eagerly it reads ``a`` as it lies, without a transposed copy."""
     return product.rule(_transposed(a), b)
+
+
+product_tn.couples(axis_ties.product((-1, -2), (-2, -1)))
 
 
 @product_tn.reference

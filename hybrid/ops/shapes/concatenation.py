@@ -12,6 +12,7 @@ from hybrid.core.types import Shape, TensorType, shape_of
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ir import interpreter, op
 from hybrid.ops.shapes.shape import expand_dims, flatten, permute, region, reshape_to, squeeze
+from hybrid.ops.support import axis_ties
 from hybrid.ops.support.batching import along_axes
 from hybrid.ops.support.call_cache import remembered, remembered_of_list
 from hybrid.ops.support.derivatives import widened
@@ -98,6 +99,18 @@ def concat_jvp(tangents, y, *operands, axis):
         for t, x in zip(tangents, operands, strict=True)
     ]
     return join(*parts, axis=axis)
+
+
+@join.couples
+def concat_couples(operands, results, *, axis):
+    ties = axis_ties.everywhere(operands, results)
+    starts = _offsets([x.shape[axis] for x in operands])
+    parts = [
+        axis_ties.tied(place, axis, x.shape[axis], start)
+        for place, (x, start) in enumerate(zip(operands, starts, strict=False))
+    ]
+    ties[axis] = [*parts, axis_ties.tied(~0, axis, results[0].shape[axis])]
+    return ties
 
 
 join.batch(along_axes(join))
@@ -191,6 +204,17 @@ def pad_vjp(ct, _y, _x, *, widths, value):
 @pad_constant.jvp
 def pad_jvp(tangents, _y, _x, *, widths, value):
     return pad_constant(tangents[0], widths=widths, value=0)
+
+
+@pad_constant.couples
+def pad_couples(operands, results, *, widths, value):
+    ties = []
+    for axis, (before, _) in enumerate(widths):
+        size = operands[0].shape[axis]
+        padded = np.arange(results[0].shape[axis]) - before
+        padded[(padded < 0) | (padded >= size)] = -1  # their number is in the author's code
+        ties.append([axis_ties.tied(0, axis, size), axis_ties.TiedAxis(~0, axis, padded)])
+    return ties
 
 
 @pad_constant.batch

@@ -26,6 +26,7 @@ from hybrid.errors import ArgumentError, OutOfMemoryError, ShapeError
 from hybrid.ir import interpreter, op
 from hybrid.ops.elementwise.comparison import where
 from hybrid.ops.shapes.shape import broadcast
+from hybrid.ops.support import axis_ties
 from hybrid.ops.support.call_cache import remembered, remembered_of_none
 from hybrid.ops.support.dtypes import converted
 from hybrid.ops.support.operand_checks import (
@@ -43,6 +44,11 @@ from hybrid.ops.support.operand_checks import (
 def fill(*, shape: Shape, value: float, dtype: DType) -> TensorType:
     """Every element is ``value``."""
     return tensor_type(dtype, shape)
+
+
+@fill.couples
+def full_couples(_operands, results, **_):
+    return [axis_ties.along((), results, [(~0, axis)]) for axis in range(results[0].rank)]
 
 
 @fill.reference

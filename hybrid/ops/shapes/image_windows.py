@@ -23,6 +23,7 @@ from hybrid.ops.spatial.windows import (
     widened_attrs,
     window_counts,
 )
+from hybrid.ops.support import axis_ties
 from hybrid.ops.support.call_cache import remembered_of_any
 from hybrid.ops.support.derivatives import linear, reshaped
 from hybrid.ops.support.operand_checks import as_tensor, require_floating, type_of
@@ -93,6 +94,16 @@ def _meetings(sizes, counts, kernel, stride, padding, dilation):
     ]
 
 
+@windows_of.couples
+def unfold_couples(operands, results, **_):
+    channels = operands[0].shape[1]
+    items = np.arange(results[0].shape[1]) // (results[0].shape[1] // max(channels, 1))
+    return [
+        axis_ties.along(operands, results, [(0, 0), (~0, 0)]),
+        [axis_ties.tied(0, 1, channels), axis_ties.TiedAxis(~0, 1, items)],
+    ]
+
+
 @windows_of.reference
 def unfold_reference(x, *, kernel, stride, padding, dilation, counts):
     found, rank = x, len(kernel)
@@ -101,6 +112,16 @@ def unfold_reference(x, *, kernel, stride, padding, dilation, counts):
     order = (0, 1, *range(3, 3 + 2 * rank, 2), *range(2, 2 + 2 * rank, 2))
     shape = (x.shape[0], x.shape[1] * math.prod(kernel), math.prod(counts))
     return found.transpose(order).reshape(shape).astype(x.dtype)
+
+
+@windows_back.couples
+def fold_couples(operands, results, **_):
+    channels = results[0].shape[1]
+    items = np.arange(operands[0].shape[1]) // (operands[0].shape[1] // max(channels, 1))
+    return [
+        axis_ties.along(operands, results, [(0, 0), (~0, 0)]),
+        [axis_ties.TiedAxis(0, 1, items), axis_ties.tied(~0, 1, channels)],
+    ]
 
 
 @windows_back.reference

@@ -11,6 +11,7 @@ import numpy as np
 from hybrid.core.types import Shape, TensorType, shape_of
 from hybrid.errors import ArgumentError, AxisError, ShapeError
 from hybrid.ir import get_op, op
+from hybrid.ops.support import axis_ties
 from hybrid.ops.support.batching import along_axes, raised
 from hybrid.ops.support.call_cache import remembered, remembered_of_list
 from hybrid.ops.support.derivatives import linear, onto_zeros, reshaped, unbroadcast
@@ -57,6 +58,9 @@ def reshape_lowering(emit, x, result, *, shape):
 @linear(reshape_to)
 def reshape_vjp(ct, _y, _x, *, shape):
     return (reshaped(ct, _x.shape),)
+
+
+reshape_to.couples(axis_ties.reshaped)
 
 
 @reshape_to.batch
@@ -125,6 +129,13 @@ def permute_view(x, *, axes):
 @linear(permute)
 def permute_vjp(ct, _y, _x, *, axes):
     return (permute(ct, axes=tuple(axes.index(i) for i in range(len(axes)))),)
+
+
+@permute.couples
+def permute_couples(operands, results, *, axes):
+    return [
+        axis_ties.along(operands, results, [(0, old), (~0, new)]) for new, old in enumerate(axes)
+    ]
 
 
 @permute.batch
@@ -244,6 +255,9 @@ def broadcast_vjp(ct, _y, _x, *, shape):
     return (unbroadcast(ct, _x),)
 
 
+broadcast.couples(axis_ties.aligned)
+
+
 @broadcast.batch
 def broadcast_batch(rows, _batched, x, *, shape):
     return broadcast(raised(x, len(shape)), shape=(rows, *shape))
@@ -301,6 +315,15 @@ def flip_view(x, *, axis):
 @linear(reverse)
 def flip_vjp(ct, _y, _x, *, axis):
     return (reverse(ct, axis=axis),)
+
+
+@reverse.couples
+def flip_couples(operands, results, *, axis):
+    ties = axis_ties.everywhere(operands, results)
+    for own in axis:
+        at, result = ties[own][0], ties[own][1]
+        ties[own] = [at, result._replace(numbers=at.numbers[::-1])]
+    return ties
 
 
 reverse.batch(along_axes(reverse))
@@ -394,6 +417,17 @@ def region_samples(draw):
             ((0,), (0,), (0,), (1,)),
         ]:
             yield dtype, shape, {"start": start, "size": size, "step": step}
+
+
+@region.couples
+def slice_couples(operands, results, *, start, size, step):
+    return [
+        [
+            axis_ties.tied(0, axis, operands[0].shape[axis]),
+            axis_ties.tied(~0, axis, size[axis], start[axis], step[axis]),
+        ]
+        for axis in range(operands[0].rank)
+    ]
 
 
 @region.batch

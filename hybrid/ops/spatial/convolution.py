@@ -34,6 +34,7 @@ from hybrid.ops.spatial.windows import (
     widened_attrs,
     window_counts,
 )
+from hybrid.ops.support import axis_ties
 from hybrid.ops.support.call_cache import remembered_of_any
 from hybrid.ops.support.derivatives import reshaped
 from hybrid.ops.support.operand_checks import (
@@ -161,6 +162,22 @@ def _patches(x, counts, kernel, stride, padding, dilation, groups):
     return found.transpose(order).reshape(shape)
 
 
+@conv.couples
+def conv_couples(operands, results, *, groups, **_):
+    x, w = operands
+    channels, within, filters, found = axis_ties.convolved(groups, x.shape[1], w.shape[0])
+    Axis = axis_ties.TiedAxis
+    depthwise = groups > 1 and w.shape[1] == 1
+    rows = axis_ties.along(operands, results, [(0, 0), (~0, 0)])
+    if depthwise:
+        return [rows, [Axis(0, 1, channels), Axis(1, 0, filters), Axis(~0, 1, found)]]
+    return [
+        rows,
+        [Axis(0, 1, channels), Axis(1, 1, within)],
+        [Axis(1, 0, filters), Axis(~0, 1, found)],
+    ]
+
+
 @conv.reference
 def conv_reference(x, w, *, stride, padding, dilation, groups, size):
     patches = _patches(x, size, w.shape[2:], stride, padding, dilation, groups)
@@ -175,6 +192,23 @@ def conv_weight_reference(x, y, *, stride, padding, dilation, groups, size):
     rows = y.reshape(y.shape[0], groups, y.shape[1] // groups, patches.shape[-2])
     found = np.einsum("ngcpk,ngop->gock", patches, rows, optimize=True)
     return found.reshape(y.shape[1], x.shape[1] // groups, *size).astype(x.dtype)
+
+
+@conv_transpose.couples
+def conv_transpose_couples(operands, results, *, groups, **_):
+    y, w = operands
+    found = results[0].shape[1]
+    Axis = axis_ties.TiedAxis
+    rows = axis_ties.along(operands, results, [(0, 0), (~0, 0)])
+    if groups > 1 and y.shape[1] == groups:
+        channels, _, _, places = axis_ties.convolved(groups, y.shape[1], found)
+        return [rows, [Axis(0, 1, channels), Axis(1, 0, channels), Axis(~0, 1, places)]]
+    channels = np.arange(y.shape[1]) % (y.shape[1] // groups)
+    return [
+        rows,
+        [Axis(0, 1, channels), Axis(1, 0, channels)],
+        [axis_ties.tied(1, 1, w.shape[1]), Axis(~0, 1, np.arange(found) % w.shape[1])],
+    ]
 
 
 @conv_transpose.reference

@@ -16,6 +16,7 @@ from hybrid.ir import op
 from hybrid.ops.index.indexing import take_slices
 from hybrid.ops.spatial.pools import adaptive_average
 from hybrid.ops.spatial.windows import is_trivial, per_axis, require_within
+from hybrid.ops.support import axis_ties
 from hybrid.ops.support.call_cache import remembered_of_any
 from hybrid.ops.support.derivatives import linear
 from hybrid.ops.support.dtypes import identity
@@ -75,6 +76,9 @@ def resample_spread(
     if size == 0 < y.shape[axis]:
         raise ShapeError(f"resample_spread cannot put {y} in an empty axis {axis}")
     return y.with_shape((*y.shape[:axis], size, *y.shape[axis + 1 :]))
+
+
+resample.couples(axis_ties.along_axis)
 
 
 @resample.reference

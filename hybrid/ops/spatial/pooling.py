@@ -29,6 +29,7 @@ from hybrid.ops.spatial.windows import (
     widened_attrs,
     window_counts,
 )
+from hybrid.ops.support import axis_ties
 from hybrid.ops.support.derivatives import linear, reshaped
 from hybrid.ops.support.operand_checks import require_choice, require_floating, type_of
 
@@ -186,6 +187,9 @@ def _geometry(kernel, stride, padding, dilation, adaptive):
     }
 
 
+max_pool.couples(axis_ties.all_but(lambda rank, **_: range(2, rank)))
+
+
 @max_pool.reference
 def max_pool_reference(x, *, size, **geometry):
     y = np.empty((*x.shape[:2], *size), x.dtype)
@@ -289,6 +293,9 @@ def avg_pool_spread(
     geometry = _geometry(kernel, stride, padding, dilation, adaptive)
     _require("avg_pool_spread", "y", y, size, geometry)
     return y.with_shape((*y.shape[:2], *size))
+
+
+avg_pool.couples(axis_ties.all_but(lambda rank, **_: range(2, rank)))
 
 
 @avg_pool.reference

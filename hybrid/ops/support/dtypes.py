@@ -18,6 +18,7 @@ from hybrid.core.types import (
 )
 from hybrid.errors import DTypeError
 from hybrid.ir import interpreter, op
+from hybrid.ops.support import axis_ties
 from hybrid.ops.support.batching import leading, with_rows
 from hybrid.ops.support.call_cache import remembered
 from hybrid.ops.support.derivatives import linear
@@ -211,6 +212,7 @@ def identity_vjp(ct, _y, _x):
 
 for _op in (identity, fresh_variable, stop_gradient):
     _op.batch(leading(_op))
+    _op.couples(axis_ties.everywhere)
 
 
 @identity.samples
@@ -241,6 +243,9 @@ def as_variable_reference(value, _variable):
 @as_variable.view
 def as_variable_view(value):
     return value
+
+
+as_variable.couples(axis_ties.everywhere)
 
 
 @as_variable.batch

@@ -28,7 +28,12 @@ from hybrid.trace.places.names import Place, place_in
 
 _PACKAGE = FOLDER + os.sep
 _PARTS = ("nn", "optim", "train", "models")  # this package's classes that users configure
-_USER_PARTS = tuple(_PACKAGE + part + os.sep for part in _PARTS)
+_LAYERS = ("quantized_layers", "quantized_sequences", "training_aware")  # those of compress
+_LAYER_MODULES = {("compress", name) for name in _LAYERS}
+_USER_PARTS = (
+    *[_PACKAGE + part + os.sep for part in _PARTS],
+    *[os.path.join(_PACKAGE, "compress", f"{name}.py") for name in _LAYERS],
+)
 # Programs that come with the package and are written as users write theirs.
 _PROGRAMS = (
     *(_PACKAGE + part + os.sep for part in ("bench", "models", "train")),
@@ -122,8 +127,9 @@ _library_classes: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
 
 def _of_library(kind: type) -> bool:
     root, _, rest = kind.__module__.partition(".")
-    if root == "hybrid" and rest.partition(".")[0] in (*_PARTS, "bench"):  # as users write theirs
-        return False
+    part, _, name = rest.partition(".")
+    if root == "hybrid" and (part in (*_PARTS, "bench") or (part, name) in _LAYER_MODULES):
+        return False  # they are as users write theirs
     module = sys.modules.get(kind.__module__)
     return module is not None and is_library_module(module)
 

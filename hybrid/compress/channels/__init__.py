@@ -1,0 +1,1 @@
+"""Pruning: masks of what counts least, which channels leave together, and smaller networks."""

@@ -1,0 +1,88 @@
+"""Products of quantized layers: integers in, sums of int32, and floats out in a fixed order."""
+
+from __future__ import annotations
+
+from hybrid import ops
+from hybrid.compress.functional import quantize
+from hybrid.core.dataclass import dataclass
+from hybrid.core.types import float32, int8, int32, uint8
+from hybrid.eager.tensor import Tensor
+from hybrid.ops.matrix.matmul_variants import matmul_integer
+
+
+@dataclass(frozen=True, slots=True)
+class Activations:
+    """Static activations: uint8 up to ``high``, of one scale and one zero point."""
+
+    scale: Tensor
+    zero: Tensor
+    high: int
+
+    def quantized(self, x: Tensor) -> Tensor:
+        """``x`` as bytes."""
+        return quantize(x, self.scale, self.zero, low=0, high=self.high, dtype=uint8)
+
+
+def rows_quantized(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """``x`` as int8, and the scale of each row: max|x| / 127 over ``axes``, 1 where that is 0."""
+    x = x if x.dtype is float32 else ops.astype(x, float32)
+    scale = ops.divide(ops.max(ops.abs(x), axis=axes, keepdims=True), 127.0)
+    scale = ops.where(ops.equal(scale, 0.0), 1.0, scale)
+    steps = ops.round(ops.divide(x, scale))
+    steps = ops.where(ops.isnan(steps), 0.0, steps)
+    return ops.astype(ops.clip(steps, -127.0, 127.0), int8), scale
+
+
+def dynamic_linear(x: Tensor, weight: tuple[Tensor, Tensor], bias: Tensor | None) -> Tensor:
+    """``x @ weight.T + bias`` by an int8 ``weight`` [out, in] and its scale.
+
+    [..., in] -> [..., out].  Each row of ``x`` has a scale of its own: ``f32(acc) * s_x * s_w +
+    bias``, from left to right.
+    """
+    q, scale = weight
+    rows = ops.reshape(x, (-1, q.shape[1])) if x.ndim != 2 else x
+    steps, s_x = rows_quantized(rows, (1,))
+    y = ops.astype(matmul_integer(steps, ops.permute_dims(q, (1, 0))), float32)
+    y = ops.multiply(ops.multiply(y, s_x), scale)
+    y = y if bias is None else ops.add(y, bias)
+    return y if x.ndim == 2 else ops.reshape(y, (*x.shape[:-1], q.shape[0]))
+
+
+def static_linear(
+    x: Tensor,
+    weight: tuple[Tensor, Tensor, Tensor],
+    bias: Tensor | None,
+    activations: Activations,
+) -> Tensor:
+    """``x @ weight.T + bias`` by an int8 ``weight`` [out, in], its scale and its ``sums``."""
+    q, scale, total = weight
+    rows = ops.reshape(x, (-1, q.shape[1])) if x.ndim != 2 else x
+    products = matmul_integer(activations.quantized(rows), ops.permute_dims(q, (1, 0)))
+    y = static_result(products, (scale, total, bias), activations)
+    return y if x.ndim == 2 else ops.reshape(y, (*x.shape[:-1], q.shape[0]))
+
+
+def static_result(
+    products: Tensor,
+    of_outputs: tuple[Tensor, Tensor, Tensor | None],
+    activations: Activations,
+    spatial: int = 0,
+) -> Tensor:
+    """``f32(acc - z * sums) * (s_x * s_w) + bias``; outputs lie before ``spatial`` axes."""
+    scale, total, bias = of_outputs
+    away = ops.multiply(ops.astype(activations.zero, int32), total)
+    scale = ops.multiply(activations.scale, scale)
+    away, scale, bias = (before(x, spatial) for x in (away, scale, bias))
+    y = ops.multiply(ops.astype(ops.subtract(products, away), float32), scale)
+    return y if bias is None else ops.add(y, bias)
+
+
+def before(x: Tensor | None, spatial: int) -> Tensor | None:
+    """``x`` [out], or of one element, so that it is broadcast over as many axes behind."""
+    return x if x is None or x.ndim == 0 or not spatial else ops.reshape(x, (-1, *(1,) * spatial))
+
+
+def sums(weight_q: Tensor) -> Tensor:
+    """The sum of all weights that lead to each output, int32: what a zero point is taken times."""
+    axes = tuple(range(1, weight_q.ndim))
+    return ops.sum(ops.astype(weight_q, int32), axis=axes, dtype=int32)
