@@ -12,8 +12,8 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError
 from hybrid.ops.support.operand_checks import require_choice
 
-METHODS = ("dynamic", "static", "weight_only")
-SCHEMES = ("symmetric", "asymmetric", "nf4")
+METHODS = ("dynamic", "static")
+SCHEMES = ("symmetric", "asymmetric")
 LONGEST = 65_793  # terms of a product whose sum of int8 times uint8 fits into int32
 
 
@@ -36,25 +36,17 @@ class Scheme:
         require_choice("method", method, METHODS)
         require_choice("scheme", scheme, SCHEMES)
         require_bits("bits", bits)
-        if group_size is not None and (type(group_size) is not int or group_size < 1):
-            raise ArgumentError(f"group_size is {group_size!r}", fix="give a number of inputs")
-        if method == "weight_only" and bits not in (4, 8):
-            raise ArgumentError(f"weight_only has no {bits} bits", fix="give 4 or 8")
-        if scheme == "nf4" and (method, bits) != ("weight_only", 4):
+        if group_size is not None:
             raise ArgumentError(
-                f"nf4 is no scheme of {method} with {bits} bits",
-                why="Its 16 values are those of weights in groups.",
-                fix='give method="weight_only", bits=4',
+                f"group_size is {group_size!r}",
+                why="Weights have a scale for each output; groups of inputs are not there yet.",
+                fix="leave it out",
             )
-        if scheme == "asymmetric" and method != "weight_only":
+        if scheme != "symmetric":
             raise ArgumentError(
                 f"the weights of method {method!r} are symmetric",
                 why="Their zero point would cost a product of its own.",
-                fix='leave scheme out, or give method="weight_only"',
-            )
-        if group_size is not None and method == "static":
-            raise ArgumentError(
-                "static layers have no groups", fix="leave group_size out, or give another method"
+                fix="leave scheme out",
             )
         return cls(method, bits, group_size, scheme, bool(per_channel))
 

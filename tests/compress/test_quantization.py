@@ -181,7 +181,9 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "bits": (lambda: quantize(network(), bits=9), ArgumentError, "from 2 to 8"),
     "bits of a float": (lambda: quantize(network(), bits=8.0), ArgumentError, "from 2 to 8"),
     "scheme": (lambda: quantize(network(), scheme="both"), ArgumentError, "both"),
-    "nf4": (lambda: quantize(network(), scheme="nf4"), ArgumentError, "weight_only"),
+    "nf4": (lambda: quantize(network(), scheme="nf4"), ArgumentError, "nf4"),
+    "weights only": (lambda: quantize(network(), "weight_only"), ArgumentError, "weight_only"),
+    "groups": (lambda: quantize(network(), group_size=32), ArgumentError, "not there yet"),
     "asymmetric": (
         lambda: quantize(network(), scheme="asymmetric"), ArgumentError, "are symmetric",
     ),
