@@ -15,6 +15,7 @@ from hybrid.compress.measures import eager_copy
 from hybrid.compress.quantization import QUANTIZED
 from hybrid.compress.quantized_layers import QuantizedEmbedding, QuantizedLayer
 from hybrid.compress.training_aware import PreparedLayer
+from hybrid.compress.weights import PRODUCTS
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir import Graph, Node, Value
 from hybrid.nn.modules.module import Module
@@ -22,7 +23,6 @@ from hybrid.ops.flow.control import LOOPS, cond
 from hybrid.passes.control.parts import Cond, LoopParts
 from hybrid.trace.capture.captured_graph import Capture
 
-PRODUCTS = frozenset({"matmul", "matmul_nt", "matmul_tn", "conv", "conv_transpose"})
 Weights = frozenset[int]  # ids of tensors; none of them: a constant
 
 

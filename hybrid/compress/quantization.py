@@ -54,16 +54,16 @@ def quantize(
 ) -> Module:
     """A copy of ``model`` whose layers have weights of ``bits`` bits, and products of integers.
 
-    - "dynamic": activations become int8 as they come, with a scale for each row (linear layers,
-      cells) or sample (convolutions).  Needs no data.
+    - "dynamic": activations become int8 as they come, with a scale for each row.  Needs no data.
     - "static": activations become uint8 of one scale and zero point a layer, whose range is chosen
       by ``calibration`` ("minmax", "percentile", "mse", "kl": see ``calibration.choose_range``)
       over the batches of ``data``, which is gone over twice.  The model runs in evaluation mode,
       eagerly; a batch is x, or (x, labels ...) of which the first is taken.  Layers of several
       products (attention, recurrent ones), and layers that no batch has reached, become dynamic.
 
-    Which layers change is a table, ``quantization.QUANTIZED``; those named in ``skip`` (by
-    their dotted paths, with all inside them) do not.  ``inplace`` changes the model itself.
+    Which layers change is a table, ``quantization.QUANTIZED``: linear layers, embeddings, recurrent
+    layers and attention; convolutions stay in float.  Layers named in ``skip`` (by their dotted
+    paths, with all inside them) stay, too.  ``inplace`` changes the model itself.
     Whatever is raised, the model is as it was.
     """
     wanted = Scheme.checked(method, bits, group_size, scheme, per_channel)

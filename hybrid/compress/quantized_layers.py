@@ -2,15 +2,17 @@
 
 Their state is ``weight_q`` (bytes), ``weight_scale``, ``bias`` and, of static ones,
 ``input_scale``, ``input_zero`` and ``weight_sums``: buffers, so that a plan serves whatever they
-hold.  ``weight`` is what the bytes stand for, so code that reads it keeps its meaning.
+hold.  ``weight`` is what the bytes stand for, so code that reads it keeps its meaning.  So it is
+with the matrices of layers that have several: ``weight_ih_l0_q``, ``weight_ih_l0_scale``.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from hybrid import nn, ops
-from hybrid.compress import functional
+from hybrid.compress.functional import dequantize
 from hybrid.compress.integer_products import Activations, dynamic_linear, static_linear, sums
 from hybrid.compress.scheme import LONGEST, Scheme, quantized_weight
 from hybrid.core.types import float32, uint8
@@ -19,24 +21,40 @@ from hybrid.eager.tensor import Tensor
 from hybrid.nn.modules.module import Module
 from hybrid.ops.support.operand_checks import as_tensor
 
+_INNER = ("_parameters", "_modules", "_buffers", "_transient", "_hooks", "_hybridized")
+
 
 class QuantizedLayer(Module):
-    """What all quantized layers share: weights in bytes, and how they began."""
+    """A layer with all that another one has, but matrices in bytes."""
 
     scheme: Scheme
-    axis = 0  # of the weight, along which each place has a scale
 
-    def take(self, layer: Module, scheme: Scheme) -> None:
-        """The weight of ``layer`` in bytes, its bias as it is."""
+    def __init__(self, layer: Module, scheme: Scheme) -> None:
         self.scheme = scheme
-        q, scale = quantized_weight(
-            layer.weight, scheme.high, self.axis if scheme.per_channel else None
-        )
-        self.register_buffer("weight_q", q)
-        self.register_buffer("weight_scale", scale)
-        bias = getattr(layer, "bias", None)
-        self.register_buffer("bias", None if bias is None else _copy(bias))
-        self.train(layer.training)
+        absent = [name for name, value in vars(layer).items() if value is None and "bias" in name]
+        for name, value in vars(layer).items():
+            if name not in (*_INNER, *absent) and not isinstance(value, Tensor):
+                setattr(self, name, value)
+        axis = 0 if scheme.per_channel else None
+        for name, parameter in layer._parameters:
+            if not self.is_weight(name):
+                self.register_buffer(name, asarray(parameter.detach(), copy=True))
+            else:
+                q, scale = quantized_weight(parameter, scheme.high, axis)
+                self.register_buffer(f"{name}_q", q)
+                self.register_buffer(f"{name}_scale", scale)
+        for name in absent:
+            self.register_buffer(name, None)
+
+    @classmethod
+    def refusal(cls, layer: Any) -> str | None:
+        """Why ``layer`` stays in float; None if it need not."""
+        return None
+
+    @staticmethod
+    def is_weight(name: str) -> bool:
+        """Whether that is the name of a matrix, and no bias."""
+        return "weight" in name
 
     def calibrate(self, scale: Any, zero: Any) -> None:
         """Take static activations: uint8 of one ``scale`` and ``zero`` point."""
@@ -45,38 +63,41 @@ class QuantizedLayer(Module):
         self.register_buffer("weight_sums", sums(self.weight_q))
 
     @property
-    def weight(self) -> Tensor:
-        """The weight that the bytes stand for, float32."""
-        axis = None if self.weight_scale.ndim == 0 else self.axis
-        return functional.dequantize(self.weight_q, self.weight_scale, axis=axis)
-
-    @property
     def activations(self) -> Activations:
         """Those of static layers."""
         return Activations(self.input_scale, self.input_zero, self.scheme.activation_high)
 
+    def weight_at(self, name: str) -> tuple[Tensor, Tensor] | None:
+        """The bytes and the scale of a matrix; None if the layer has none of that name."""
+        if f"{name}_q" not in self._buffers:
+            return None
+        return getattr(self, f"{name}_q"), getattr(self, f"{name}_scale")
+
+    def weights_at(self, *names: str) -> Iterator[Any]:
+        """Matrices, each with its scale, and biases; None for those that the layer lacks."""
+        for name in names:
+            yield self.weight_at(name) if self.is_weight(name) else getattr(self, name, None)
+
     def extra_repr(self) -> str:
-        words = [self.described(), self.scheme.method, f"bits={self.scheme.bits}"]
+        words = [super().extra_repr(), self.scheme.method, f"bits={self.scheme.bits}"]
         return ", ".join(word for word in words if word)
 
+    def __getattr__(self, name: str) -> Any:
+        if not name.endswith(("_q", "_scale")) and f"{name}_q" in self._buffers:
+            q, scale = self.weight_at(name)
+            return dequantize(q, scale, axis=0 if scale.ndim else None)
+        return super().__getattr__(name)
 
-def _copy(x: Tensor) -> Tensor:
-    return asarray(x.detach().numpy().copy())
 
-
-class QuantizedLinear(QuantizedLayer):
+class QuantizedLinear(QuantizedLayer, nn.Linear):
     """``x @ weight.T + bias`` of int8 products: [..., in] -> [..., out], float32.
 
     Dynamic: int8 with a scale for each row, ``f32(acc) * s_x * s_w + bias`` from left to right.
     Static: uint8 with one scale, ``f32(acc - z * sum_k w) * (s_x * s_w) + bias``.
     """
 
-    def __init__(self, layer: nn.Linear, scheme: Scheme) -> None:
-        self.in_features, self.out_features = layer.in_features, layer.out_features
-        self.take(layer, scheme)
-
-    @staticmethod
-    def refusal(layer: nn.Linear) -> str | None:
+    @classmethod
+    def refusal(cls, layer: nn.Linear) -> str | None:
         """Why ``layer`` stays in float; None if it need not."""
         if layer.in_features > LONGEST:
             return f"sums of {layer.in_features} products do not fit into 32 bits"
@@ -89,33 +110,23 @@ class QuantizedLinear(QuantizedLayer):
         weight = self.weight_q, self.weight_scale, self.weight_sums
         return static_linear(input, weight, self.bias, self.activations)
 
-    def described(self) -> str:
-        return f"in_features={self.in_features}, out_features={self.out_features}"
 
-
-class QuantizedEmbedding(QuantizedLayer):
+class QuantizedEmbedding(QuantizedLayer, nn.Embedding):
     """Rows of a table of int8, each times its scale: indices [...] -> [..., features], float32."""
 
-    def __init__(self, layer: nn.Embedding, scheme: Scheme) -> None:
-        self.num_embeddings, self.embedding_dim = layer.num_embeddings, layer.embedding_dim
-        self.padding_idx = layer.padding_idx
-        self.take(layer, scheme)
-
-    @staticmethod
-    def refusal(layer: nn.Embedding) -> str | None:
+    @classmethod
+    def refusal(cls, layer: nn.Embedding) -> str | None:
         """Why ``layer`` stays in float; None if it need not."""
         return "its rows are scaled to max_norm as they are read" if layer.max_norm else None
 
     def forward(self, input: Tensor) -> Tensor:
+        input = as_tensor(input)
         flat = ops.reshape(input, (-1,))
         rows = ops.astype(ops.take(self.weight_q, flat, axis=0), float32)
         scale = self.weight_scale
         if scale.ndim:
             scale = ops.reshape(ops.take(scale, flat, axis=0), (-1, 1))
         return ops.reshape(ops.multiply(rows, scale), (*input.shape, self.embedding_dim))
-
-    def described(self) -> str:
-        return f"{self.num_embeddings}, {self.embedding_dim}"
 
 
 def replaced(network: Module, made: dict[int, Any]) -> Module:

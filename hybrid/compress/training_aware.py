@@ -21,7 +21,7 @@ from hybrid.compress.integer_products import Activations, static_linear, sums
 from hybrid.compress.quantization import require_names, require_plain
 from hybrid.compress.quantized_layers import QuantizedLayer, QuantizedLinear, replaced
 from hybrid.compress.scheme import Scheme, require_bits
-from hybrid.core.types import uint8
+from hybrid.core.types import float32, int32, uint8
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError
@@ -87,7 +87,7 @@ class PreparedLayer(Module):
             begun = ops.greater(self.input_step, 0.0)
             middle = ops.astype(ops.where(ops.min(x) < 0, (high + 1) // 2, 0), uint8)
             zero = ops.where(begun, self.input_zero, middle)
-            above = ops.astype(high - ops.astype(zero, "int32"), "float32")
+            above = ops.astype(high - ops.astype(zero, int32), float32)
             if self.learned:
                 first = ops.divide(2 * ops.mean(ops.abs(x)), ops.sqrt(above))
                 step = ops.where(begun, self.input_step, ops.maximum(first, LEAST))
@@ -103,6 +103,15 @@ class PreparedLayer(Module):
         q = quantize(self.weight, scale, axis=0, low=-high, high=high)
         return q, scale, sums(q)
 
+    def plain(self) -> Module:
+        """The layer of floats, with the parameters of this one."""
+        made = copy.copy(self)
+        object.__setattr__(made, "__class__", self.floats)
+        for name in ("weight_step", "input_step", "input_zero", "scheme", "learned"):
+            if name in vars(made):
+                delattr(made, name)
+        return made
+
     def converted(self) -> QuantizedLayer:
         """The layer of integers; ArgumentError if no batch was ever seen."""
         if not float(self.input_step) > 0:
@@ -112,7 +121,7 @@ class PreparedLayer(Module):
                 fix="train the model first, or call it in training mode once",
             )
         seen, (q, scale, total) = self.activations(), [x.detach() for x in self.integers()]
-        made = self.becomes(self, self.scheme)
+        made = self.becomes(self.plain(), self.scheme)
         made.weight_q.assign(q)
         made.weight_scale.assign(scale)
         made.calibrate(seen.scale.detach(), seen.zero)
@@ -123,7 +132,7 @@ class PreparedLayer(Module):
 class PreparedLinear(PreparedLayer, nn.Linear):
     """Linear that trains with its rounding in view."""
 
-    becomes = QuantizedLinear
+    floats, becomes = nn.Linear, QuantizedLinear
 
     def __init__(self, layer: nn.Linear, scheme: Scheme, learned: bool) -> None:
         self.prepare(layer, scheme, learned)
@@ -148,7 +157,7 @@ def prepare_qat(
 ) -> Module:
     """A copy of ``model`` that trains with weights and activations rounded to so many bits.
 
-    Linear layers and convolutions change, but those in ``skip``.  ``learned``: the scales are
+    Linear layers change, but those in ``skip``.  ``learned``: the scales are
     parameters, too (``weight_step``, ``input_step``), so make the optimizer of what this returns;
     else they follow the greatest values.  Train it, then ``convert`` it.  In ``eval()`` it computes
     with integers.
@@ -174,7 +183,7 @@ def prepare_qat(
     if not made:
         raise ArgumentError(
             f"nothing in this {type(model).__name__} can be prepared",
-            why="It has no linear layer and no convolution, or all are skipped.",
+            why="It has no linear layer, or all are skipped.",
             fix="skip fewer layers",
         )
     return replaced(network, made)

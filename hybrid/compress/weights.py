@@ -20,6 +20,9 @@ from hybrid.nn.layers.recurrence import _Recurrent
 from hybrid.nn.modules.module import Module
 from hybrid.nn.modules.parameter import Parameter
 
+# Ops that multiply with weights, and sum.
+PRODUCTS = frozenset({"matmul", "matmul_nt", "matmul_tn", "conv", "conv_transpose"})
+
 
 @dataclass(frozen=True)
 class WeightKind:

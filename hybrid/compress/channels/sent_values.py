@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from hybrid.compress.channels.channel_groups import ChannelGroup, Key
+from hybrid.compress.weights import PRODUCTS
 from hybrid.ir import Node, Value
 
-_PRODUCTS = frozenset({"matmul", "matmul_nt", "matmul_tn", "conv", "conv_transpose"})
 # Where all that lies at a place is 0, so is what these make of it.
 _KEEP_ZERO = frozenset(
     {
@@ -90,9 +90,9 @@ class SentValues:
             return self._elementwise(node, size, {part.place: found for part, found in parts})
         if name in ("attention", "attention_masked"):
             parts = [part for part in parts if part[0].place == _VALUES_OF_ATTENTION]
-        if name in _PRODUCTS or name in _KEEP_ZERO:
+        if name in PRODUCTS or name in _KEEP_ZERO:
             zeros = [_by_number(own.numbers, p.numbers, found == 0) for p, found in parts]
-            combined = np.any if name in _PRODUCTS else np.all
+            combined = np.any if name in PRODUCTS else np.all
             return np.where(combined(zeros, axis=0), 0.0, np.nan) if zeros else unknown
         if not node.op.moves and name not in _KEEP_ALL:
             return unknown

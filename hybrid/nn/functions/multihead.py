@@ -62,7 +62,7 @@ def multi_head_attention_forward(
     weights = (q_proj_weight, k_proj_weight, v_proj_weight) if use_separate_proj_weight else None
 
     def project(*inputs: Tensor) -> list[Tensor]:
-        return _projected(*inputs, in_proj_weight, weights, in_proj_bias)
+        return project_heads(*inputs, in_proj_weight, weights, in_proj_bias)
 
     def merge(found: Tensor) -> Tensor:
         return ops.linear(found, out_proj_weight, out_proj_bias)
@@ -187,9 +187,10 @@ def _each_once(function: Callable[[Any], Tensor], *xs: Any) -> list[Tensor]:
     return [found[id(x)] for x in xs]
 
 
-def _projected(
+def project_heads(
     query: Tensor, key: Tensor, value: Tensor, whole: Any, parts: Any, bias: Any
 ) -> list[Tensor]:
+    """Queries, keys and values by the ``whole`` weight [3 E, E], or by its three ``parts``."""
     if parts is None and key is query and value is key:
         return ops.chunk(ops.linear(query, whole, bias), 3, axis=-1)
     weights = ops.chunk(whole, 3, axis=0) if parts is None else parts

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from hybrid import ops
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError
 from hybrid.nn import functional, init
+from hybrid.nn.functions.multihead import attend, project_heads
 from hybrid.nn.layers.layer import new_parameter, require_sizes
 from hybrid.nn.layers.linear import Linear
 from hybrid.nn.modules.module import Module
@@ -87,27 +89,33 @@ class MultiheadAttention(Module):
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """What the queries find, and the weights; see ``multi_head_attention_forward``."""
-        return functional.multi_head_attention_forward(
+        return attend(
             query,
             key,
             value,
             self.embed_dim,
             self.num_heads,
-            self.in_proj_weight,
-            self.in_proj_bias,
-            self.bias_k,
-            self.bias_v,
-            self.add_zero_attn,
-            self.dropout,
-            self.out_proj.weight,
-            self.out_proj.bias,
-            self.training,
-            key_padding_mask,
-            need_weights,
-            attn_mask,
-            self.in_proj_weight is None,
-            *self._separate(),
+            self.projected,
+            self.merged,
+            inner=self.out_proj.in_features,
+            bias_k=self.bias_k,
+            bias_v=self.bias_v,
+            add_zero_attn=self.add_zero_attn,
+            dropout_p=self.dropout if self.training else 0.0,
+            key_padding_mask=key_padding_mask,
+            need_weights=need_weights,
+            attn_mask=attn_mask,
             average_attn_weights=average_attn_weights,
             is_causal=is_causal,
             batch_first=self.batch_first,
         )
+
+    def projected(self, query: Tensor, key: Tensor, value: Tensor) -> list[Tensor]:
+        """Queries, keys and values of all heads."""
+        whole = self.in_proj_weight
+        weights = self._separate() if whole is None else None
+        return project_heads(query, key, value, whole, weights, self.in_proj_bias)
+
+    def merged(self, found: Tensor) -> Tensor:
+        """What all heads have found, projected."""
+        return ops.linear(found, self.out_proj.weight, self.out_proj.bias)

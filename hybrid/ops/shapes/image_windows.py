@@ -94,14 +94,22 @@ def _meetings(sizes, counts, kernel, stride, padding, dilation):
     ]
 
 
-@windows_of.couples
-def unfold_couples(operands, results, **_):
-    channels = operands[0].shape[1]
-    items = np.arange(results[0].shape[1]) // (results[0].shape[1] // max(channels, 1))
-    return [
-        axis_ties.along(operands, results, [(0, 0), (~0, 0)]),
-        [axis_ties.tied(0, 1, channels), axis_ties.TiedAxis(~0, 1, items)],
-    ]
+def _couples(narrow, wide):
+    """The rule of an op between channels, and their items of windows: places of both."""
+
+    def rule(operands, results, **_):
+        types = {0: operands[0], ~0: results[0]}
+        channels, items = types[narrow].shape[1], types[wide].shape[1]
+        numbers = np.arange(items) // (items // max(channels, 1))
+        return [
+            axis_ties.along(operands, results, [(0, 0), (~0, 0)]),
+            [axis_ties.tied(narrow, 1, channels), axis_ties.TiedAxis(wide, 1, numbers)],
+        ]
+
+    return rule
+
+
+windows_of.couples(_couples(0, ~0))
 
 
 @windows_of.reference
@@ -114,14 +122,7 @@ def unfold_reference(x, *, kernel, stride, padding, dilation, counts):
     return found.transpose(order).reshape(shape).astype(x.dtype)
 
 
-@windows_back.couples
-def fold_couples(operands, results, **_):
-    channels = results[0].shape[1]
-    items = np.arange(operands[0].shape[1]) // (operands[0].shape[1] // max(channels, 1))
-    return [
-        axis_ties.along(operands, results, [(0, 0), (~0, 0)]),
-        [axis_ties.TiedAxis(0, 1, items), axis_ties.tied(~0, 1, channels)],
-    ]
+windows_back.couples(_couples(~0, 0))
 
 
 @windows_back.reference
