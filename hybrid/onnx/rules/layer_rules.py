@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.size_functions import SizeValue
-from hybrid.core.types import bool_, float32, float64, int32, int64
+from hybrid.core.types import bool_, float32, float64, int8, int32, int64, uint8
 from hybrid.ir import Node
 from hybrid.onnx.graph_writer import GraphWriter, Wire
 from hybrid.onnx.rule_table import writes
@@ -287,7 +287,19 @@ def matmul_integer(g: GraphWriter, a: Wire, b: Wire, *, node: Node) -> Wire:
     assert a.shape is not None
     if type(a.shape[-1]) is int and a.shape[-1] == 0:  # onnxruntime leaves such sums undone
         return g("Expand", g.zero(int32), g.sizes(node.results[0].type.shape))
-    return g("MatMulInteger", a, b, dtype=int32)
+    if (a.dtype, b.dtype) != (uint8, int8):
+        return g("MatMulInteger", a, b, dtype=int32)
+    return g("MatMulInteger", a, *with_sign_turned(g, b), dtype=int32)
+
+
+def with_sign_turned(g: GraphWriter, b: Wire) -> tuple[Wire, Wire, Wire]:
+    """``b`` of int8 as uint8, and zero points: 0 of what it multiplies, and its own.
+
+    onnxruntime adds products of uint8 and int8 in 16 bits, which saturate, where a machine has no
+    instruction for them (documentation of its quantization, "U8S8"); those of uint8 are exact.
+    """
+    turned = g("Add", g.cast(b, int32), g.constant(128, int32))
+    return g.cast(turned, uint8), g.zero(uint8), g.constant(128, uint8)
 
 
 @writes("det")
