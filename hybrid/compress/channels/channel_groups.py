@@ -19,7 +19,7 @@ from hybrid.calls.hybridized import Hybridized
 from hybrid.compress.channels.uncoupled_ops import reason_of
 from hybrid.core.dataclass import dataclass
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import Location
+from hybrid.errors import Location, author_location
 from hybrid.ir import Node, Value
 from hybrid.nn.modules.module import Mode, Module
 from hybrid.ops.support.axis_ties import Tie, TiedAxis, aligned
@@ -40,6 +40,7 @@ class EvaluatedGraph:
     """The graph of a model that evaluates ``example``, its cells, and the ties of its ops."""
 
     def __init__(self, model: Module, example: Sequence[Any]) -> None:
+        self._caller = author_location()  # the line of what no line of the author's is nearer to
         with Mode(model, False), no_grad():
             call, capture = Hybridized(model).captured(tuple(example), {})
         self.graph = capture.graph
@@ -64,6 +65,10 @@ class EvaluatedGraph:
             if node.pure and not node.regions and self.static.issuperset(node.operands):
                 self.static.update(node.results)
         self._ties: dict[Node, list[Tie]] = {}
+
+    def line(self, node: Node) -> Location | None:
+        """The author's line of ``node``; None if only lines of this package are nearer."""
+        return None if node.location == self._caller else node.location
 
     def ties(self, node: Node) -> list[Tie]:
         """What ``couples`` says of ``node``; none where there is no rule."""
@@ -192,7 +197,7 @@ class ChannelGroup:
         for (value, axis), units in self.axes.items():
             if value in self.graph.results:
                 maker = self.graph.makers.get(value)
-                at = None if maker is None else maker[0].location
+                at = None if maker is None else self.graph.line(maker[0])
                 self._refuse(units, Refusal("they are a result of the model", at=at))
             if value in self.graph.arguments:
                 self._refuse(units, Refusal("they are an axis of the model's input"))
@@ -207,7 +212,7 @@ class ChannelGroup:
 
     def _refuse_at(self, node: Node, place: int, axis: int, units: np.ndarray) -> None:
         ties = self.graph.tied(node, place, axis)
-        op, at = node.op.name, node.location
+        op, at = node.op.name, self.graph.line(node)
         if not ties:
             self._refuse(units, Refusal(reason_of(node.op), op, at))
         elif self._choice(node, place, axis) is None:

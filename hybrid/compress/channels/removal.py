@@ -296,7 +296,7 @@ def _constant(
     graph: EvaluatedGraph, node: Node, sides: Any, leaving: Any, values: Any, owners: dict[int, Any]
 ) -> tuple[Module, np.ndarray]:
     """The layer of ``node``, and what it reads of channels that leave, summed up."""
-    op, at = node.op.name, node.location
+    op, at = node.op.name, graph.line(node)
     if sides[0][0].place != 0 or np.isnan(values[0]).any():
         raise RemovalError(Refusal("what they send to it is no constant", op, at))
     weight = graph.cells.get(node.operands[1]) if len(node.operands) == 2 else None
