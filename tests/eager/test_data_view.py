@@ -212,6 +212,7 @@ OTHERS = {
     "hybrid/bench/compare/cases.py": 1,
     "hybrid/bench/limits.py": 2,
     "hybrid/bench/workloads/digits_accuracy.py": 6,
+    "hybrid/cli/commands/compress.py": 2,
     "hybrid/cli/commands/models.py": 1,
     "hybrid/cli/commands/train.py": 1,
     "hybrid/staging/sessions/views.py": 1,
