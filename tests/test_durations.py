@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import subprocess
 import sys
 from pathlib import Path
@@ -33,6 +34,9 @@ def test_child():
 
 def test_waits():
     time.sleep(0.4)
+
+def test_absent():
+    pytest.skip("needs what is not there")
 """
 
 
@@ -61,10 +65,15 @@ def test_the_time_of_each_test_is_kept(processes: list[str], tmp_path: Path) -> 
         capture_output=True,
     )
     kept = (tmp_path / ".pytest_cache/d/durations/seconds.csv").read_text(encoding="utf-8")
-    rows = dict(reversed(line.split(",")) for line in kept.splitlines())
-    assert list(rows) == [f"test_it.py::test_{name}" for name in ("child", "fixture", "waits")]
-    child, fixture, waits = map(float, rows.values())
-    assert child > 0.25 and 0.09 < fixture < child and waits < 0.09
+    rows = {test: (float(taken), how) for taken, test, how in csv.reader(kept.splitlines())}
+    names = ("child", "fixture", "waits", "absent")
+    assert sorted(rows) == sorted([f"test_it.py::test_{name}" for name in names])
+    assert [taken for taken, _ in rows.values()] == sorted([t for t, _ in rows.values()])[::-1]
+    (child, fixture, waits, absent), how = zip(
+        *[rows[f"test_it.py::test_{n}"] for n in names], strict=True
+    )
+    assert child > 0.25 and 0.09 < fixture < child and waits < 0.09 and absent < 0.09
+    assert how == ("run", "run", "run", "skipped")
 
 
 def test_what_takes_long_is_found_unless_it_is_listed(
@@ -75,7 +84,8 @@ def test_what_takes_long_is_found_unless_it_is_listed(
     monkeypatch.setattr(durations, "seconds_alone", lambda tests: dict.fromkeys(tests, 3.05))
     listed.write_text("# why\n\na.py::test_a: it is: so\na.py::test_b: so\nb.py::test: so\n")
     kept.write_text(
-        '9.5,a.py::test_a[1]\n3.1,"a.py::test_c[x, y]"\n0.2,a.py::test_b\n3.0,c.py::d\n'
+        '9.5,a.py::test_a[1],run\n3.1,"a.py::test_c[x, y]",run\n0.2,a.py::test_b,run\n'
+        "3.0,c.py::d,run\n"
     )
     assert durations.main(kept) == 1
     assert capsys.readouterr().out == (
@@ -86,6 +96,8 @@ def test_what_takes_long_is_found_unless_it_is_listed(
         "4 tests, 16 s of processor time, 2 over 3.0 s\n"
     )
     listed.write_text("a.py::test_a: so\na.py::test_c: so\n")
+    assert durations.main(kept) == 0
+    kept.write_text("9.5,a.py::test_a[1],run\n0.0,a.py::test_c,skipped\n")
     assert durations.main(kept) == 0
 
 
@@ -109,7 +121,7 @@ def test_one_that_took_long_is_run_again_alone(
         "tests/test_durations.py::"
         + (test_tests_that_may_take_long_are_tests_and_have_a_reason.__name__),
     )
-    kept.write_text(f"9.5,{test}\n")
+    kept.write_text(f"9.5,{test},run\n")
     listed = tmp_path / "slow_tests.txt"
     listed.write_text("")
     monkeypatch.setattr(durations, "LIST", listed)

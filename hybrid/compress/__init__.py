@@ -9,10 +9,10 @@ from hybrid.compress.channels.removal import remove as remove
 from hybrid.compress.distillation import distill as distill
 from hybrid.compress.files import load as load
 from hybrid.compress.files import save as save
-from hybrid.compress.layer_sensitivity import sensitivity as sensitivity
 from hybrid.compress.losses import distillation_loss as distillation_loss
-from hybrid.compress.model_report import report as report
 from hybrid.compress.quantization import quantize as quantize
+from hybrid.compress.reports.layer_sensitivity import sensitivity as sensitivity
+from hybrid.compress.reports.model_report import report as report
 from hybrid.compress.training_aware import convert as convert
 from hybrid.compress.training_aware import prepare_qat as prepare_qat
 

@@ -10,7 +10,7 @@ import pytest
 import hybrid as hy
 from hybrid import nn
 from hybrid.compress import prepare_qat, quantize, report
-from hybrid.compress.float_parts import layers_left, products_left
+from hybrid.compress.reports.float_parts import layers_left, products_left
 
 X = np.random.RandomState(0).randn(20, 16).astype(np.float32)
 

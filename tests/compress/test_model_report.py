@@ -10,8 +10,8 @@ import pytest
 import hybrid as hy
 from hybrid import nn
 from hybrid.compress import quantize, report
-from hybrid.compress.measures import Pair
-from hybrid.compress.model_report import parameter_count, state_bytes
+from hybrid.compress.reports.measures import Pair
+from hybrid.compress.reports.model_report import parameter_count, state_bytes
 from hybrid.errors import ArgumentError, ArgumentTypeError
 
 X = np.random.RandomState(0).randn(20, 16).astype(np.float32)

@@ -8,7 +8,8 @@ time on the clock it is nearly the same whatever else the machine does.  ``slow_
 those that may take long, each with the reason.  Three seconds are those of a machine on which all
 tests take 30 milliseconds each, on average; where they take longer it is slow, and so is the one
 in question.  Another one that takes long is run again, alone.  The exit code is 1 if it does each
-of three times, or if one that is listed takes less than half a second or is no longer there.
+of three times, or if one that is listed takes less than half a second or is no longer there; one
+that is skipped, for want of a program that this machine lacks, takes no time and may be listed.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import resource
 import subprocess
 import sys
 import tempfile
-from collections.abc import Generator
+from collections.abc import Collection, Generator
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,7 @@ class Durations:
     def __init__(self, config: pytest.Config) -> None:
         self.config = config
         self.seconds: dict[str, float] = {}
+        self.skipped: set[str] = set()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self) -> Generator[None, object, object]:
@@ -56,6 +58,8 @@ class Durations:
         return report
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.skipped:
+            self.skipped.add(report.nodeid)
         if report.when == "teardown":
             self.seconds[report.nodeid] = report.processor_seconds
 
@@ -66,7 +70,10 @@ class Durations:
         slowest = sorted(self.seconds.items(), key=lambda item: -item[1])
         file = cache.mkdir("durations") / KEPT.name
         with open(file, "w", encoding="utf-8", newline="") as text:
-            csv.writer(text).writerows((f"{taken:.3f}", test) for test, taken in slowest)
+            csv.writer(text).writerows(
+                (f"{taken:.3f}", test, "skipped" if test in self.skipped else "run")
+                for test, taken in slowest
+            )
 
 
 def listed(text: str) -> dict[str, str]:
@@ -77,7 +84,13 @@ def listed(text: str) -> dict[str, str]:
 
 def kept_in(file: Path) -> dict[str, float]:
     with open(file, encoding="utf-8", newline="") as text:
-        return {test: float(taken) for taken, test in csv.reader(text)}
+        return {test: float(taken) for taken, test, _ in csv.reader(text)}
+
+
+def skipped_in(file: Path) -> set[str]:
+    """The tests, without their parameters, of which some were skipped."""
+    with open(file, encoding="utf-8", newline="") as text:
+        return {test.partition("[")[0] for _, test, how in csv.reader(text) if how == "skipped"}
 
 
 def seconds_alone(tests: list[str]) -> dict[str, float]:
@@ -106,7 +119,10 @@ def too_long(seconds: dict[str, float], slow: dict[str, str], limit: float) -> l
     ]
 
 
-def faults(seconds: dict[str, float], slow: dict[str, str], limit: float) -> list[str]:
+def faults(
+    seconds: dict[str, float], slow: dict[str, str], limit: float, skipped: Collection[str] = ()
+) -> list[str]:
+    """What is wrong with the list, and what is missing from it."""
     longest: dict[str, float] = {}
     for test, taken in seconds.items():
         name = test.partition("[")[0]
@@ -118,7 +134,7 @@ def faults(seconds: dict[str, float], slow: dict[str, str], limit: float) -> lis
     for name in slow:
         if name not in longest:
             found.append(f"{name} is listed and was not run")
-        elif longest[name] < QUICK:
+        elif longest[name] < QUICK and name not in skipped:
             found.append(f"{name} is listed and takes {longest[name]:.1f} s")
     return found
 
@@ -132,7 +148,7 @@ def main(file: Path) -> int:
             print("run again, alone:", *late)
             for test, taken in seconds_alone(late).items():
                 seconds[test] = min(taken, seconds[test])
-    found = faults(seconds, slow, limit)
+    found = faults(seconds, slow, limit, skipped_in(file))
     total, most = sum(seconds.values()), sum(taken > limit for taken in seconds.values())
     print(*found, sep="\n", end="\n" if found else "")
     print(f"{len(seconds)} tests, {total:.0f} s of processor time, {most} over {limit:.1f} s")

@@ -7,7 +7,9 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from hybrid.autodiff.function_gradients import no_grad
-from hybrid.compress.measures import (
+from hybrid.compress.quantization import QUANTIZED, require_plain, targets_of
+from hybrid.compress.quantized_layers import replaced
+from hybrid.compress.reports.measures import (
     Metric,
     Noise,
     batches,
@@ -18,9 +20,7 @@ from hybrid.compress.measures import (
     score,
     table,
 )
-from hybrid.compress.model_report import decibels_text
-from hybrid.compress.quantization import QUANTIZED, require_plain, targets_of
-from hybrid.compress.quantized_layers import replaced
+from hybrid.compress.reports.model_report import decibels_text
 from hybrid.compress.scheme import Scheme
 from hybrid.core.dataclass import dataclass
 from hybrid.errors import ArgumentError

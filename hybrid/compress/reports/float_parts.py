@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 
 from hybrid import nn
 from hybrid.autodiff.function_gradients import no_grad
-from hybrid.compress.measures import eager_copy
 from hybrid.compress.quantization import QUANTIZED
 from hybrid.compress.quantized_layers import QuantizedEmbedding, QuantizedLayer
+from hybrid.compress.reports.measures import eager_copy
 from hybrid.compress.training_aware import PreparedLayer
 from hybrid.compress.weights import PRODUCTS
 from hybrid.errors import CaptureError, Location, author_location

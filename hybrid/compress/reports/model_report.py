@@ -7,8 +7,10 @@ from collections.abc import Iterable
 from typing import Any
 
 from hybrid.autodiff.function_gradients import no_grad
-from hybrid.compress.float_parts import FloatPart, layers_left, products_left
-from hybrid.compress.measures import (
+from hybrid.compress.quantization import arguments
+from hybrid.compress.quantized_layers import QuantizedLayer
+from hybrid.compress.reports.float_parts import FloatPart, layers_left, products_left
+from hybrid.compress.reports.measures import (
     Metric,
     Noise,
     Pair,
@@ -22,8 +24,6 @@ from hybrid.compress.measures import (
     score,
     table,
 )
-from hybrid.compress.quantization import arguments
-from hybrid.compress.quantized_layers import QuantizedLayer
 from hybrid.core.dataclass import dataclass
 from hybrid.nn.modules.module import Module
 from hybrid.nn.overview import scaled, summary
