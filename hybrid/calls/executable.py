@@ -281,7 +281,8 @@ class CallOp:
     ) -> list[Ct | None]:
         """The total of each parent."""
         n_sources = len(self.planned.capture.sources)
-        if is_recording() or needs_run(self.planned.capture.graph):
+        capture = self.planned.capture
+        if is_recording() or capture.gradient.refused or needs_run(capture.graph):
             return self._replayed(pull, saved[:n_sources])
         return self._planned(pull, saved)
 

@@ -8,6 +8,7 @@ from hybrid.core.dataclass import dataclass
 from hybrid.core.types import float32, int8, int32, uint8
 from hybrid.eager.tensor import Tensor
 from hybrid.ops.matrix.matmul_variants import matmul_integer
+from hybrid.ops.support.dtypes import made_of_integers
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +45,7 @@ def dynamic_linear(x: Tensor, weight: tuple[Tensor, Tensor], bias: Tensor | None
     steps, s_x = rows_quantized(rows, (1,))
     y = ops.astype(matmul_integer(steps, ops.permute_dims(q, (1, 0))), float32)
     y = ops.multiply(ops.multiply(y, s_x), scale)
-    y = y if bias is None else ops.add(y, bias)
+    y = made_of_integers(y if bias is None else ops.add(y, bias), x)
     return y if x.ndim == 2 else ops.reshape(y, (*x.shape[:-1], q.shape[0]))
 
 
@@ -58,7 +59,7 @@ def static_linear(
     q, scale, total = weight
     rows = ops.reshape(x, (-1, q.shape[1])) if x.ndim != 2 else x
     products = matmul_integer(activations.quantized(rows), ops.permute_dims(q, (1, 0)))
-    y = static_result(products, (scale, total, bias), activations)
+    y = made_of_integers(static_result(products, (scale, total, bias), activations), x)
     return y if x.ndim == 2 else ops.reshape(y, (*x.shape[:-1], q.shape[0]))
 
 

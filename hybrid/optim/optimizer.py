@@ -292,7 +292,11 @@ def _as_dicts(params: Any) -> list[Mapping[str, Any]]:
         )
     given = list(params)
     if not given:
-        raise ArgumentError("the optimizer got no parameters", fix=_PARAMETERS)
+        raise ArgumentError(
+            "the optimizer got no parameters",
+            why="A model with all layers quantized has none; one of prepare_qat(model) has.",
+            fix=_PARAMETERS,
+        )
     return given if all(isinstance(item, Mapping) for item in given) else [{"params": given}]
 
 

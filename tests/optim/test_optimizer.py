@@ -98,7 +98,12 @@ P = Parameter([1.0])
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: SGD([]), f"the optimizer got no parameters\nFix: {ACCEPTED}."),
+        (
+            lambda: SGD([]),
+            "the optimizer got no parameters\n"
+            "A model with all layers quantized has none; one of prepare_qat(model) has.\n"
+            f"Fix: {ACCEPTED}.",
+        ),
         (
             lambda: SGD([{"params": []}]),
             f"a parameter group has no parameters\nFix: {ACCEPTED}.",

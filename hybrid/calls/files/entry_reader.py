@@ -410,6 +410,7 @@ class _Reader:
             backward=Backward(graph, tuple(residuals), reached, flags),
             history_aliases=tuple(same),
             presence_flags=there,
+            refused=bool(row["refused"]),
         )
 
 

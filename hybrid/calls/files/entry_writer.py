@@ -255,4 +255,5 @@ class _Writer:
             "recorded": [i for i, value in enumerate(values) if value in self.capture.recorded],
             "same": [[s.output, s.of, s.index, s.flag] for s in gradient.history_aliases],
             "there": list(gradient.presence_flags),
+            "refused": gradient.refused,
         }

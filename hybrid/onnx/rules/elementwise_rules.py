@@ -51,7 +51,7 @@ def identity(_g: GraphWriter, x: Wire) -> Wire:
     return x
 
 
-@writes("as_variable", "after")
+@writes("as_variable", "made_of_integers", "after")
 def first_of(_g: GraphWriter, x: Wire, *_others: Wire) -> Wire:
     return x
 

@@ -16,7 +16,7 @@ from hybrid.core.types import (
     promote,
     promote_scalar,
 )
-from hybrid.errors import DTypeError
+from hybrid.errors import DTypeError, GradientError
 from hybrid.ir import interpreter, op
 from hybrid.ops.support import axis_ties
 from hybrid.ops.support.batching import leading, with_rows
@@ -257,6 +257,47 @@ def as_variable_batch(rows, batched, value, variable):
 def as_variable_samples(draw):
     for dtype in draw.all:
         yield (draw(dtype, 3, 2), draw(dtype, 3, 2)), {}
+
+
+@op
+def made_of_integers(value: TensorType, source: TensorType) -> TensorType:
+    """``value``, made of integers that ``source`` was rounded to: it has no derivative by it."""
+    return value
+
+
+@made_of_integers.vjp
+def made_of_integers_vjp(_ct, _y, _value, _source):
+    raise GradientError(
+        "a quantized layer has no derivative by what goes into it",
+        why="It computes with integers, which small changes do not move.",
+        fix="train the model of floats, or prepare_qat(model), and then quantize or convert() it",
+    )
+
+
+@made_of_integers.reference
+def made_of_integers_reference(value, _source):
+    return value
+
+
+@made_of_integers.view
+def made_of_integers_view(value):
+    return value
+
+
+@made_of_integers.couples
+def made_of_integers_couples(operands, results):
+    return axis_ties.aligned(operands[:1], results)
+
+
+@made_of_integers.batch
+def made_of_integers_batch(rows, batched, value, source):
+    return made_of_integers(with_rows(value, rows, batched[0]), source)
+
+
+@made_of_integers.samples
+def made_of_integers_samples(draw):
+    for dtype in draw.all:
+        yield (draw(dtype, 3, 2), draw("float64", 3, 4)), {}
 
 
 def real(x: Any, /) -> Any:

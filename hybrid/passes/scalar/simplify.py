@@ -90,7 +90,7 @@ def _same_value(node: Node, facts: Facts) -> Value | None:
         # The same elements in the same order.
         case "identity" | "fresh_variable" | "stop_gradient", (x,):
             return x
-        case "as_variable", (x, _):
+        case "as_variable" | "made_of_integers", (x, _):
             return x
         case "reshape" | "broadcast_to" | "cast", (x,) if x.type is node.results[0].type:
             return x
@@ -161,8 +161,8 @@ def _merged(node: Node, facts: Facts, builder: Builder) -> tuple[Value, ...] | N
 _RULED = {
     "multiply", "divide", "subtract", "add", "floor_divide", "pow", "where", "maximum", "minimum",
     "logical_and", "logical_or", "logical_xor", "floor", "ceil", "trunc", "round", "identity",
-    "fresh_variable", "stop_gradient", "as_variable", "reshape", "broadcast_to", "cast",
-    "permute_dims", *INVERSES,
+    "fresh_variable", "stop_gradient", "as_variable", "made_of_integers", "reshape",
+    "broadcast_to", "cast", "permute_dims", *INVERSES,
 }  # fmt: skip
 
 

@@ -18,7 +18,7 @@ from hybrid.core.sizes import OpenSizes
 from hybrid.core.tree import flatten, unflatten
 from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import ending
-from hybrid.errors import OF_CAPTURE, CaptureError, LeakedValueError
+from hybrid.errors import OF_CAPTURE, CaptureError, GradientError, LeakedValueError
 from hybrid.ir import Builder, Graph, Value
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.record import AnyRecord, Leaf, Record, recording
@@ -410,8 +410,12 @@ class _CaptureBuilder:
 
     def presence_flags(self, records: list[AnyRecord]) -> tuple[int, ...]:
         """Return the results that say which outputs have a history; -1 stands for always."""
+        try:
+            flags = presence(self.tracer, records)
+        except GradientError:  # for whoever goes back to hear
+            return (-1,) * len(records)
         found = []
-        for flag in presence(self.tracer, records):
+        for flag in flags:
             found.append(-1 if flag is None else len(self.outputs))
             self.outputs += [] if flag is None else [flag.content]
         return tuple(found)
@@ -425,7 +429,10 @@ class _CaptureBuilder:
         history_aliases: tuple[HistoryAlias, ...],
         presence_flags: tuple[int, ...],
     ) -> Gradient:
-        """Trace the backward pass behind the forward nodes, and cut it off as a graph."""
+        """Trace the backward pass behind the forward nodes, and cut it off as a graph.
+
+        Where a derivative is missing that is said to whoever goes back, as eagerly.
+        """
         tracer = self.tracer
         leaves = [n for n in history(records) if isinstance(n, Leaf)]
         of_leaf = {id(cell.inside): i for i, cell in enumerate(cells) if cell.inside is not None}
@@ -436,8 +443,12 @@ class _CaptureBuilder:
             ct = tracer.input(self.outputs[index].type)
             cts.append(OptionalCt(ct, tracer.input(FLAG), True) if at in unsure else ct)
         seeds = list(zip(records, cts, strict=True))
+        refused = False
         with recording(False):
-            grads = pulled_back(seeds, targets)
+            try:
+                grads = pulled_back(seeds, targets)
+            except GradientError:
+                grads, refused = [None] * len(targets), True
             found = [g for g in grads if g is not None]
             results = [neutral(g).content for g in found]
         inputs = tuple(of_leaf[id(leaf)] for leaf in targets)
@@ -463,6 +474,7 @@ class _CaptureBuilder:
             backward=backward,
             history_aliases=history_aliases,
             presence_flags=presence_flags,
+            refused=refused,
         )
 
     def cells(self) -> list[Cell]:

@@ -209,6 +209,7 @@ class Gradient:
     presence_flags: tuple[
         int, ...
     ]  # of each output: the graph result that says if it has one; -1: always
+    refused: bool = False  # a derivative is missing: to go back is to follow the ops, which say so
     further: dict[BackwardRequest, Backward] = field(default_factory=dict)  # for other calls
 
     @property

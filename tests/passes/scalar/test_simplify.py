@@ -34,6 +34,7 @@ F32 = {
     "identity": ("%r: f32[4] = identity %x", "%x"),
     "fresh_variable": ("%r: f32[4] = fresh_variable %x", "%x"),
     "as_variable": ("%r: f32[4] = as_variable %x, %y", "%x"),
+    "made_of_integers": ("%r: f32[4] = made_of_integers %x, %y", "%x"),
     "stop_gradient": ("%r: f32[4] = stop_gradient %x", "%x"),
     "reshape to the same shape": ("%r: f32[4] = reshape %x {shape=(4,)}", "%x"),
     "broadcast to the same shape": ("%r: f32[4] = broadcast_to %x {shape=(4,)}", "%x"),
