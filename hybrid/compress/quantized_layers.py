@@ -19,6 +19,7 @@ from hybrid.core.types import float32, uint8
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.nn.modules.module import Module
+from hybrid.nn.modules.parameter import Parameter
 from hybrid.ops.support.operand_checks import as_tensor
 
 _INNER = ("_parameters", "_modules", "_buffers", "_transient", "_hooks", "_hybridized")
@@ -66,6 +67,22 @@ class QuantizedLayer(Module):
     def activations(self) -> Activations:
         """Those of static layers."""
         return Activations(self.input_scale, self.input_zero, self.scheme.activation_high)
+
+    def in_floats(self) -> Module:
+        """A layer of floats whose weights are what the bytes of this one stand for."""
+        kind: type[Module] = next(
+            k for k in type(self).__mro__ if not issubclass(k, QuantizedLayer)
+        )
+        made = kind.__new__(kind)
+        for name, value in vars(self).items():
+            if name not in (*_INNER, "scheme") and not isinstance(value, Tensor):
+                setattr(made, name, value)
+        for name in self._buffers:
+            if name.endswith("_q"):
+                setattr(made, name[:-2], Parameter(getattr(self, name[:-2])))
+            elif "bias" in name and getattr(self, name) is not None:
+                setattr(made, name, Parameter(getattr(self, name)))
+        return made
 
     def weight_at(self, name: str) -> tuple[Tensor, Tensor] | None:
         """The bytes and the scale of a matrix; None if the layer has none of that name."""
