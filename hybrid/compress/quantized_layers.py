@@ -14,7 +14,7 @@ from typing import Any
 from hybrid import nn, ops
 from hybrid.compress.functional import dequantize
 from hybrid.compress.integer_products import Activations, dynamic_linear, static_linear, sums
-from hybrid.compress.scheme import LONGEST, Scheme, quantized_weight
+from hybrid.compress.scheme import LONGEST, Scheme, blank_weight, quantized_weight
 from hybrid.core.types import float32, uint8
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
@@ -30,7 +30,8 @@ class QuantizedLayer(Module):
 
     scheme: Scheme
 
-    def __init__(self, layer: Module, scheme: Scheme) -> None:
+    def __init__(self, layer: Module, scheme: Scheme, blank: bool = False) -> None:
+        """``blank``: the numbers are to come, so none are rounded."""
         self.scheme = scheme
         absent = [name for name, value in vars(layer).items() if value is None and "bias" in name]
         for name, value in vars(layer).items():
@@ -41,7 +42,11 @@ class QuantizedLayer(Module):
             if not self.is_weight(name):
                 self.register_buffer(name, asarray(parameter.detach(), copy=True))
             else:
-                q, scale = quantized_weight(parameter, scheme.high, axis)
+                q, scale = (
+                    blank_weight(parameter, axis)
+                    if blank
+                    else quantized_weight(parameter, scheme.high, axis)
+                )
                 self.register_buffer(f"{name}_q", q)
                 self.register_buffer(f"{name}_scale", scale)
         for name in absent:
