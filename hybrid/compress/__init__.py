@@ -13,6 +13,7 @@ from hybrid.compress.losses import distillation_loss as distillation_loss
 from hybrid.compress.quantization import quantize as quantize
 from hybrid.compress.reports.layer_sensitivity import sensitivity as sensitivity
 from hybrid.compress.reports.model_report import report as report
+from hybrid.compress.smoothing import smooth as smooth
 from hybrid.compress.training_aware import convert as convert
 from hybrid.compress.training_aware import prepare_qat as prepare_qat
 
@@ -32,4 +33,5 @@ __all__ = [
     "report",
     "save",
     "sensitivity",
+    "smooth",
 ]

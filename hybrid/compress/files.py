@@ -209,7 +209,7 @@ def _made(layer: Module, said: dict[str, Any], path: str) -> Module:
     kind, name = type(layer), said["class"]
     if kind in PREPARED and name == PREPARED[kind].__name__:
         return PREPARED[kind](layer, scheme, said.get("learned") is True)
-    made: Any = QUANTIZED[kind](layer, scheme)
+    made: Any = QUANTIZED[kind](layer, scheme, blank=True)
     if said.get("calibrated") is True:
         made.calibrate(1.0, 0)
     return made

@@ -14,11 +14,12 @@ from typing import Any
 from hybrid import nn, ops
 from hybrid.compress.functional import dequantize
 from hybrid.compress.integer_products import Activations, dynamic_linear, static_linear, sums
-from hybrid.compress.scheme import LONGEST, Scheme, quantized_weight
+from hybrid.compress.scheme import LONGEST, Scheme, blank_weight, quantized_weight
 from hybrid.core.types import float32, uint8
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.nn.modules.module import Module
+from hybrid.nn.modules.parameter import Parameter
 from hybrid.ops.support.operand_checks import as_tensor
 
 _INNER = ("_parameters", "_modules", "_buffers", "_transient", "_hooks", "_hybridized")
@@ -29,7 +30,8 @@ class QuantizedLayer(Module):
 
     scheme: Scheme
 
-    def __init__(self, layer: Module, scheme: Scheme) -> None:
+    def __init__(self, layer: Module, scheme: Scheme, blank: bool = False) -> None:
+        """``blank``: the numbers are to come, so none are rounded."""
         self.scheme = scheme
         absent = [name for name, value in vars(layer).items() if value is None and "bias" in name]
         for name, value in vars(layer).items():
@@ -40,7 +42,11 @@ class QuantizedLayer(Module):
             if not self.is_weight(name):
                 self.register_buffer(name, asarray(parameter.detach(), copy=True))
             else:
-                q, scale = quantized_weight(parameter, scheme.high, axis)
+                q, scale = (
+                    blank_weight(parameter, axis)
+                    if blank
+                    else quantized_weight(parameter, scheme.high, axis)
+                )
                 self.register_buffer(f"{name}_q", q)
                 self.register_buffer(f"{name}_scale", scale)
         for name in absent:
@@ -66,6 +72,22 @@ class QuantizedLayer(Module):
     def activations(self) -> Activations:
         """Those of static layers."""
         return Activations(self.input_scale, self.input_zero, self.scheme.activation_high)
+
+    def in_floats(self) -> Module:
+        """A layer of floats whose weights are what the bytes of this one stand for."""
+        kind: type[Module] = next(
+            k for k in type(self).__mro__ if not issubclass(k, QuantizedLayer)
+        )
+        made = kind.__new__(kind)
+        for name, value in vars(self).items():
+            if name not in (*_INNER, "scheme") and not isinstance(value, Tensor):
+                setattr(made, name, value)
+        for name in self._buffers:
+            if name.endswith("_q"):
+                setattr(made, name[:-2], Parameter(getattr(self, name[:-2])))
+            elif "bias" in name and getattr(self, name) is not None:
+                setattr(made, name, Parameter(getattr(self, name)))
+        return made
 
     def weight_at(self, name: str) -> tuple[Tensor, Tensor] | None:
         """The bytes and the scale of a matrix; None if the layer has none of that name."""

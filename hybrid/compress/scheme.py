@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass
+from hybrid.core.types import float32, int8
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError
+from hybrid.ops.shapes.creation import zeros
 from hybrid.ops.support.operand_checks import require_choice
 
 METHODS = ("dynamic", "static")
@@ -82,5 +84,13 @@ def quantized_weight(weight: Tensor, high: int, axis: int | None) -> tuple[Tenso
         if axis is None
         else scale.reshape([-1 if i == axis else 1 for i in range(numbers.ndim)])
     )
-    steps = np.clip(np.nan_to_num(np.rint(numbers / wide)), -high, high)
+    steps = numbers / wide
+    np.clip(np.rint(steps, out=steps), -high, high, out=steps)
+    steps[np.isnan(steps)] = 0
     return asarray(steps.astype(np.int8)), asarray(scale)
+
+
+def blank_weight(weight: Tensor, axis: int | None) -> tuple[Tensor, Tensor]:
+    """The same of a weight whose numbers are to come: zeros, and scales of 0."""
+    shape = () if axis is None else (weight.shape[axis],)
+    return zeros(weight.shape, dtype=int8), zeros(shape, dtype=float32)

@@ -22,9 +22,10 @@ from hybrid.nn.modules.module import Mode, Module
 from hybrid.onnx.dropped_calls import without_calls
 from hybrid.onnx.model_assembly import ModelInput, Weight, model_of, require_opset
 from hybrid.onnx.model_storage import save_model
+from hybrid.onnx.qdq_form import FORMATS, QuantizedWeight, in_qdq_form, with_floats
 from hybrid.ops.index.value_sizes import VALUE_SIZED
 from hybrid.ops.shapes.creation import fill
-from hybrid.ops.support.operand_checks import plural
+from hybrid.ops.support.operand_checks import plural, require_choice
 from hybrid.passes.scalar.dce import dce
 from hybrid.programs.program_cells import ProgramCells
 from hybrid.trace.capture.captured_graph import KINDS_IN_WORDS, Source
@@ -42,6 +43,7 @@ def export(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
     external_data: bool | None = None,
+    format: str = "integer",
 ) -> Path:
     """Write what ``function``, a function or Module, computes of ``args`` as a model of ONNX.
 
@@ -57,6 +59,12 @@ def export(
     ``opset`` is one of 17 to 23.  Weights of more than 2 GB lie in a file beside the model,
     ``path`` with ``.data`` behind it; ``external_data=True`` puts smaller ones there, too.
 
+    ``format`` is of quantized models.  "integer": products of integers, and any runtime gives the
+    bits that hybrid does.  "qdq": static layers are products of floats between QuantizeLinear and
+    DequantizeLinear, of which runtimes make products of integers of their own; biases of them are
+    integers, too, and sums are rounded in other places, so results differ by steps of a scale where
+    a number lies between two.  Layers that are not static stay as in "integer".
+
     What is printed and asserted is left out; a warning says what, and which conditions open sizes
     have to meet.  The path is returned, and the file appears whole, or not at all; the same model
     gives the same bytes.
@@ -67,7 +75,7 @@ def export(
     path = Path(os.fspath(path))
     exported = exported_model(
         function, args, opset=opset, dynamic_axes=dynamic_axes, input_names=input_names,
-        output_names=output_names,
+        output_names=output_names, format=format,
     )  # fmt: skip
     save_model(exported.proto, path, external_data)
     exported.warn()
@@ -98,13 +106,20 @@ def exported_model(
     function: Any, args: Sequence[Any], *, opset: int,
     dynamic_axes: Mapping[Any, Mapping[int, Any]] | None = None,
     input_names: Sequence[str] | None = None, output_names: Sequence[str] | None = None,
+    format: str = "integer",
 ) -> ExportedModel:  # fmt: skip
     """The model of ``function``; see ``export``."""
     require_opset(opset)
+    require_choice("format", format, FORMATS)
     plain = function.function if isinstance(function, Hybridized) else function
+    quantized: dict[int, QuantizedWeight] = {}
+    if format == "qdq":
+        plain, quantized = with_floats(plain)
     owner = plain if isinstance(plain, Module) else getattr(plain, "__self__", None)
     with Mode(owner, False) if isinstance(owner, Module) else nullcontext():
-        return _Exported(plain, args, dynamic_axes).model(opset, input_names, output_names)
+        made = _Exported(plain, args, dynamic_axes)
+        made.quantized = quantized
+        return made.model(opset, input_names, output_names)
 
 
 def _dims(dynamic_axes: Any) -> Any:
@@ -138,6 +153,7 @@ class _Exported:
         self.paths = paths_of(self.capture, function, self.call.leaves, self.names)
         self.cells = ProgramCells()
         self.notes: list[str] = []
+        self.quantized: dict[int, QuantizedWeight] = {}  # by ids of tensors
         self._require_open(hybridized)
 
     def model(
@@ -159,6 +175,8 @@ class _Exported:
         ]
         self._refuse_ways(graph)
         proto = model_of(graph, weights, given, outputs, opset)
+        if self.quantized:
+            in_qdq_form(proto, self.bytes_of)
         self._refuse_writes()
         return ExportedModel(
             proto=proto, name=self.name, left_out=tuple(dict.fromkeys(self.notes)),
@@ -252,6 +270,7 @@ class _Exported:
         """What the parameters of the graph are: weights, or tensors among the arguments."""
         weights: dict[Value, Weight] = {}
         inputs: dict[int, Value] = {}
+        self.bytes_of: dict[str, QuantizedWeight] = {}  # by names of weights
         params = self.capture.graph.params
         for source, value in zip(self.capture.sources, params, strict=True):
             if source.kind == "argument":
@@ -259,14 +278,21 @@ class _Exported:
             elif source.kind == "cell":
                 assert source.tensor is not None
                 weights[value] = self._weight(self.cells.of(source.tensor, self._path(source)))
+                self._note_bytes(source.tensor, weights[value])
             elif source.kind == "attribute":
                 assert source.address is not None
                 tensor = source.address.read(self.call.leaves)
                 number = self.cells.at(source.address, tensor, self._path(source))
                 weights[value] = self._weight(number)
+                self._note_bytes(tensor, weights[value])
             else:
                 self._refuse("a Python number is an input of it")
         return weights, inputs
+
+    def _note_bytes(self, tensor: Tensor, weight: Weight) -> None:
+        """Know the weight of a quantized layer by its name."""
+        if id(tensor) in self.quantized:
+            self.bytes_of[weight.name] = self.quantized[id(tensor)]
 
     def _weight(self, cell: int) -> Weight:
         record = self.cells.records[cell]

@@ -16,6 +16,7 @@ import hybrid as hy
 
 hy.random.seed(0)
 network = hy.nn.Sequential(hy.nn.Linear(4, 3), hy.nn.GELU())
+small = hy.compress.quantize(network, "static", data=[hy.ones((2, 4))])
 total = hy.zeros(3)
 
 def tell(x):
@@ -61,13 +62,22 @@ def test_weights_beside_the_file(folder: Path) -> None:
     assert (folder / "network.onnx.data").exists() and onnx.load(file).graph.initializer
 
 
+def test_a_quantized_model_for_runtimes_that_fuse(folder: Path) -> None:
+    file = exported(folder, "small", "-i", "f32[2,4]", "--format", "qdq")
+    assert [node.op_type for node in onnx.load(file).graph.node].count("QuantizeLinear") == 1
+    assert failure(
+        "onnx", "export", f"{folder}/model_for_onnx.py:network", "-o", file, "-i", "f32[2,4]",
+        "--format", "qdq",
+    ).endswith('or leave format out.')  # fmt: skip
+
+
 def test_what_was_left_out_and_for_which_sizes_it_is(folder: Path) -> None:
     target, file = f"{folder}/model_for_onnx.py:tell", folder / "m.onnx"
     told = text_of("onnx", "export", target, "-i", "f32[2]", "-o", file)
     path = f"{folder}/model_for_onnx.py"
-    assert told.splitlines()[0] == f"left out: print ({path}:9)"
+    assert told.splitlines()[0] == f"left out: print ({path}:10)"
     told = text_of("onnx", "export", f"{path}:choose", "-i", "f32[n]", "-o", file)
-    assert told.splitlines()[0] == f"for sizes with n > 4 ({path}:13)"
+    assert told.splitlines()[0] == f"for sizes with n > 4 ({path}:14)"
 
 
 def test_a_model_as_python(folder: Path) -> None:

@@ -101,6 +101,24 @@ def test_what_comes_back_has_the_same_bits(what: str, tmp_path: Path) -> None:
     assert again.read_bytes() == path.read_bytes()
 
 
+def test_no_weight_is_rounded_to_be_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The numbers of the model are not looked at: a large one is there in milliseconds."""
+    path = tmp_path / "model.safetensors"
+    want = quantize(Text())
+    save(want, path)
+
+    def fail(*_: Any) -> Any:
+        raise AssertionError("a weight was rounded")
+
+    monkeypatch.setattr("hybrid.compress.quantized_layers.quantized_weight", fail)
+    found = load(Text(), path)
+    assert same(found.eval()(TOKENS), want.eval()(TOKENS))
+    with pytest.raises(AssertionError, match="was rounded"):
+        quantize(Text())
+
+
 def test_every_kind_of_layer_has_a_name() -> None:
     assert len(KINDS) == len(QUANTIZED) + len(PREPARED)
     assert all(KINDS[made.__name__] is kind for kind, made in QUANTIZED.items())

@@ -99,6 +99,7 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
         "precomputed": "a word of the glossary",
         "printing": "a noun: what print does",
         "sampling": "a noun: of random numbers",
+        "smoothing": "the same: what is done to channels",
         "sorting": "a noun: of items",
         "spelling": "a noun: of names",
         "staging": "a noun: as the folder staging",

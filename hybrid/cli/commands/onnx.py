@@ -36,6 +36,9 @@ def export(
     beside: Annotated[
         bool, typer.Option("--external-data", help="large weights in a file beside it")
     ] = False,
+    form: Annotated[
+        str, typer.Option("--format", help="of quantized models: integer, or qdq")
+    ] = "integer",
 ) -> None:
     """Write TARGET, a function or Module, as a model of ONNX; runs nothing.
 
@@ -45,7 +48,7 @@ def export(
     function = load_function(target)
     try:
         made = hy.onnx.model_export.exported_model(
-            function, zeros_of(types), opset=opset, dynamic_axes=axes
+            function, zeros_of(types), opset=opset, dynamic_axes=axes, format=form
         )
         hy.onnx.model_storage.save_model(made.proto, output, beside or None)
     except (HybridError, TypeError) as error:  # TypeError: another number of arguments

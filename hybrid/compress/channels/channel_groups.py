@@ -9,7 +9,7 @@ over the axis; results, inputs and ops that compute with the axis as a whole ref
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -39,10 +39,12 @@ class Refusal:
 class EvaluatedGraph:
     """The graph of a model that evaluates ``example``, its cells, and the ties of its ops."""
 
-    def __init__(self, model: Module, example: Sequence[Any]) -> None:
+    def __init__(
+        self, model: Module, example: Sequence[Any], named: Mapping[str, Any] | None = None
+    ) -> None:
         self._caller = author_location()  # the line of what no line of the author's is nearer to
         with Mode(model, False), no_grad():
-            call, capture = Hybridized(model).captured(tuple(example), {})
+            call, capture = Hybridized(model).captured(tuple(example), dict(named or {}))
         self.graph = capture.graph
         self.cells: dict[Value, Tensor] = {}
         self.arguments: set[Value] = set()
