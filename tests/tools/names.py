@@ -131,7 +131,6 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
         "hybrid/trace/gradients/budget.py": "staging needs it without the derivatives",
     },
     "folder": {
-        "hybrid/cli": "its commands have a folder",
         "hybrid/convert/constructs": "a registry: one file for each construct",
         "hybrid/onnx/handlers": "a registry: one file for each family of ops",
         "hybrid/ops": "all of it is in its folders",
