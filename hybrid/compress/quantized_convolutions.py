@@ -17,6 +17,7 @@ from hybrid.core.types import float32, uint8
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.nn import functional
+from hybrid.ops.support.dtypes import made_of_integers
 from hybrid.ops.support.operand_checks import as_tensor
 
 
@@ -32,7 +33,7 @@ def dynamic_convolution(
     steps, s_x = rows_quantized(x, tuple(range(x.ndim - spatial - 1, x.ndim)))
     y = ops.astype(conv_integer(steps, q, **geometry), float32)
     y = ops.multiply(ops.multiply(y, s_x), before(scale, spatial))
-    return y if bias is None else ops.add(y, before(bias, spatial))
+    return made_of_integers(y if bias is None else ops.add(y, before(bias, spatial)), x)
 
 
 def static_convolution(
@@ -51,7 +52,7 @@ def static_convolution(
     steps = activations.quantized(x)
     y = ops.astype(conv_integer(steps, q, zero=activations.zero, **geometry), float32)
     y = ops.multiply(y, before(ops.multiply(activations.scale, scale), spatial))
-    return y if bias is None else ops.add(y, before(bias, spatial))
+    return made_of_integers(y if bias is None else ops.add(y, before(bias, spatial)), x)
 
 
 def padded(layer: Any, x: Tensor) -> tuple[Tensor, dict[str, Any]]:
