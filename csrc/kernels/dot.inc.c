@@ -4,6 +4,7 @@
  *
  * matmul             bfloat16 to bfloat16: sums in float32, rounded once at the end.
  * matmul_integer     int8 and uint8, in any combination, to int32.
+ * conv_integer       convolution/integer.inc.c has its contract, and that of its two parts.
  *
  * Split      tasks: some columns of one product, or of some of its rows.
  * Layout     as matmul/family.inc.c.
@@ -28,6 +29,10 @@
 #include "kernels/operands.inc.c"
 
 #include "kernels/matmul/operands.inc.c"
+
+#define INTEGER_BYTES(sum, a, b)                                                                    \
+    (v_i32)_mm512_dpbusd_epi32((__m512i)(sum), (__m512i)(a), (__m512i)(b))
+#include "kernels/convolution/integer.inc.c"
 
 enum { DOT_LANES = 16, DOT_WIDTH = 2 * DOT_LANES, DOT_ROWS = 12 };
 enum { DOT_FEWEST_ROWS = 48, DOT_TASKS = 8 }; /* of a task; wanted, where there is enough to do */
@@ -393,5 +398,6 @@ const hyb_kernel HYB_SYM(hyb_dot_kernels)[] = {
                   matmul_dot)
     HYB_TABLE_ROW(matmul_integer, HYB_U8, 2, 1, 0, HYB_POST_OPS, prepare_matmul_integer,
                   matmul_dot)
+    INTEGER_TABLE
     {0},
 };

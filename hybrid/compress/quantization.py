@@ -14,6 +14,7 @@ from hybrid.autodiff.function_gradients import no_grad
 from hybrid.compress.batch_norms import fold
 from hybrid.compress.calibration import RangeObserver, require_method, scale_and_zero
 from hybrid.compress.channels.masks import Masked
+from hybrid.compress.quantized_convolutions import CONVOLUTIONS
 from hybrid.compress.quantized_layers import (
     QuantizedEmbedding,
     QuantizedLayer,
@@ -32,9 +33,10 @@ from hybrid.ops.support.operand_checks import listed
 QUANTIZED: dict[type[Module], Any] = {
     nn.Linear: QuantizedLinear,
     nn.Embedding: QuantizedEmbedding,
+    **CONVOLUTIONS,
     **SEQUENCES,
 }
-CALIBRATED = (QuantizedLinear,)
+CALIBRATED = (QuantizedLinear, *CONVOLUTIONS.values())
 DATA = "give data: batches x, or (x, labels), as a list or a loader"
 
 
@@ -54,17 +56,18 @@ def quantize(
 ) -> Module:
     """A copy of ``model`` whose layers have weights of ``bits`` bits, and products of integers.
 
-    - "dynamic": activations become int8 as they come, with a scale for each row.  Needs no data.
+    - "dynamic": activations become int8 as they come, with a scale for each row (of
+      convolutions: each sample).  Needs no data.
     - "static": activations become uint8 of one scale and zero point a layer, whose range is chosen
       by ``calibration`` ("minmax", "percentile", "mse", "kl": see ``calibration.choose_range``)
       over the batches of ``data``, which is gone over twice.  The model runs in evaluation mode,
       eagerly; a batch is x, or (x, labels ...) of which the first is taken.  Layers of several
       products (attention, recurrent ones), and layers that no batch has reached, become dynamic.
 
-    Which layers change is a table, ``quantization.QUANTIZED``: linear layers, embeddings, recurrent
-    layers and attention; convolutions stay in float.  Layers named in ``skip`` (by their dotted
-    paths, with all inside them) stay, too.  ``inplace`` changes the model itself.
-    Whatever is raised, the model is as it was.
+    Which layers change is a table, ``quantization.QUANTIZED``: linear layers, convolutions,
+    embeddings, recurrent layers and attention; transposed convolutions stay in float.  Layers
+    named in ``skip`` (by their dotted paths, with all inside them) stay, too.  ``inplace`` changes
+    the model itself.  Whatever is raised, the model is as it was.
     """
     wanted = Scheme.checked(method, bits, group_size, scheme, per_channel)
     require_method(calibration)

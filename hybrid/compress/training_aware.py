@@ -19,6 +19,7 @@ from hybrid.autodiff.function_gradients import no_grad
 from hybrid.compress.functional import fake_quantize, quantize
 from hybrid.compress.integer_products import Activations, static_linear, sums
 from hybrid.compress.quantization import require_names, require_plain
+from hybrid.compress.quantized_convolutions import CONVOLUTIONS, padded, static_convolution
 from hybrid.compress.quantized_layers import QuantizedLayer, QuantizedLinear, replaced
 from hybrid.compress.scheme import Scheme, require_bits
 from hybrid.core.types import float32, int32, uint8
@@ -97,11 +98,10 @@ class PreparedLayer(Module):
             self.input_zero.assign(zero)
             self.input_step.assign(step)
 
-    def integers(self) -> tuple[Tensor, Tensor, Tensor]:
-        """The weight in bytes, its scales and its sums."""
+    def integers(self) -> tuple[Tensor, Tensor]:
+        """The weight in bytes, and its scales."""
         scale, high = self.steps(), self.scheme.high
-        q = quantize(self.weight, scale, axis=0, low=-high, high=high)
-        return q, scale, sums(q)
+        return quantize(self.weight, scale, axis=0, low=-high, high=high), scale
 
     def plain(self) -> Module:
         """The layer of floats, with the parameters of this one."""
@@ -120,12 +120,11 @@ class PreparedLayer(Module):
                 why="The range of what goes in is not known.",
                 fix="train the model first, or call it in training mode once",
             )
-        seen, (q, scale, total) = self.activations(), [x.detach() for x in self.integers()]
+        seen, (q, scale) = self.activations(), [x.detach() for x in self.integers()]
         made = self.becomes(self.plain(), self.scheme)
         made.weight_q.assign(q)
         made.weight_scale.assign(scale)
         made.calibrate(seen.scale.detach(), seen.zero)
-        made.weight_sums.assign(total)
         return made
 
 
@@ -141,10 +140,55 @@ class PreparedLinear(PreparedLayer, nn.Linear):
         input = as_tensor(input)
         if self.training:
             return ops.linear(*self.rounded(input), self.bias)
-        return static_linear(input, self.integers(), self.bias, self.activations())
+        q, scale = self.integers()
+        return static_linear(input, (q, scale, sums(q)), self.bias, self.activations())
 
 
-PREPARED: dict[type[Module], Any] = {nn.Linear: PreparedLinear}
+class PreparedConvolution(PreparedLayer):
+    """A convolution that trains with its rounding in view."""
+
+    floats: type[Module]
+
+    def __init__(self, layer: Any, scheme: Scheme, learned: bool) -> None:
+        self.prepare(layer, scheme, learned)
+
+    def forward(self, input: Tensor) -> Tensor:
+        input = as_tensor(input)
+        if self.training:
+            rounded, weight = self.rounded(input)
+            x, geometry = padded(self, rounded)
+            return _CONVOLVED[self.rank](x, weight, self.bias, **geometry)
+        x, geometry = padded(self, input)
+        return static_convolution(x, self.integers(), self.bias, self.activations(), geometry)
+
+
+_CONVOLVED = {1: ops.conv1d, 2: ops.conv2d, 3: ops.conv3d}
+
+
+class PreparedConv1d(PreparedConvolution, nn.Conv1d):
+    """Conv1d that trains with its rounding in view."""
+
+    floats, becomes = nn.Conv1d, CONVOLUTIONS[nn.Conv1d]
+
+
+class PreparedConv2d(PreparedConvolution, nn.Conv2d):
+    """Conv2d that trains with its rounding in view."""
+
+    floats, becomes = nn.Conv2d, CONVOLUTIONS[nn.Conv2d]
+
+
+class PreparedConv3d(PreparedConvolution, nn.Conv3d):
+    """Conv3d that trains with its rounding in view."""
+
+    floats, becomes = nn.Conv3d, CONVOLUTIONS[nn.Conv3d]
+
+
+PREPARED: dict[type[Module], Any] = {
+    nn.Linear: PreparedLinear,
+    nn.Conv1d: PreparedConv1d,
+    nn.Conv2d: PreparedConv2d,
+    nn.Conv3d: PreparedConv3d,
+}
 
 
 def prepare_qat(
@@ -157,7 +201,7 @@ def prepare_qat(
 ) -> Module:
     """A copy of ``model`` that trains with weights and activations rounded to so many bits.
 
-    Linear layers change, but those in ``skip``.  ``learned``: the scales are
+    Linear layers and convolutions change, but those in ``skip``.  ``learned``: the scales are
     parameters, too (``weight_step``, ``input_step``), so make the optimizer of what this returns;
     else they follow the greatest values.  Train it, then ``convert`` it.  In ``eval()`` it computes
     with integers.
@@ -183,7 +227,7 @@ def prepare_qat(
     if not made:
         raise ArgumentError(
             f"nothing in this {type(model).__name__} can be prepared",
-            why="It has no linear layer, or all are skipped.",
+            why="It has no linear layer and no convolution, or all are skipped.",
             fix="skip fewer layers",
         )
     return replaced(network, made)

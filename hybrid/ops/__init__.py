@@ -186,6 +186,7 @@ from hybrid.ops.shapes.shape import (
     transpose,
     unflatten,
 )
+from hybrid.ops.spatial import convolution_integer as convolution_integer  # the same
 from hybrid.ops.spatial.convolution import (
     conv1d,
     conv2d,

@@ -50,7 +50,10 @@ _HEAVY = frozenset(
 
 MATMULS = ("matmul", "matmul_prepared", "matmul_integer")
 SUMS = "matmul_sum"
-CONVOLUTIONS = ("conv", "conv_prepared", "conv_blocked", "conv_transpose", "conv_weight")
+CONVOLUTIONS = (
+    *("conv", "conv_prepared", "conv_blocked", "conv_transpose", "conv_weight"),
+    *("conv_integer", "conv_integer_prepared"),
+)
 # Kernels that wake threads themselves, from so many operations on; in a member they would not.
 WAKING_OPERATIONS = {**dict.fromkeys(MATMULS, 2 << 20), **dict.fromkeys(CONVOLUTIONS, 1 << 20)}
 WAKING_SECONDS = 1e-5  # of others that do: sorting, and reductions to few elements

@@ -40,6 +40,7 @@ class Last(nn.Module):
 MODELS: dict[str, Callable[[], nn.Module]] = {
     "linear": lambda: nn.Linear(8, 4),
     "attention": Attention,
+    "convolution": lambda: nn.Conv1d(3, 4, 3, padding=1),
     "lstm": lambda: Last(nn.LSTM(8, 4, batch_first=True)),
     "gru": lambda: Last(nn.GRU(8, 4, batch_first=True)),
 }

@@ -21,18 +21,29 @@ def mlp() -> nn.Sequential:
     return nn.Sequential(nn.Linear(64, 96), nn.ReLU(), nn.Linear(96, 10))
 
 
+def cnn() -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2),
+        nn.Conv2d(8, 8, 3, stride=2, padding=1, groups=8), nn.ReLU(), nn.Conv2d(8, 12, 1),
+        nn.Flatten(), nn.Linear(48, 10),
+    )  # fmt: skip
+
+
 def trained_aware(net: nn.Module, x: hy.Tensor) -> nn.Module:
     prepared = prepare_qat(net, bits=6)
     prepared(x)
     return convert(prepared)
 
 
-MLP = (8, 64)
+MLP, CNN = (8, 64), (2, 3, 8, 8)
 MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], Callable[..., nn.Module]]] = {
     "mlp, dynamic": (mlp, MLP, lambda net, x: quantize(net)),
     "mlp, static": (mlp, MLP, lambda net, x: quantize(net, "static", data=[x])),
     "mlp, trained": (mlp, MLP, trained_aware),
     "mlp, four bits": (mlp, MLP, lambda net, x: quantize(net, bits=4)),
+    "cnn, dynamic": (cnn, CNN, lambda net, x: quantize(net.eval())),
+    "cnn, static": (cnn, CNN, lambda net, x: quantize(net, "static", data=[x])),
+    "cnn, trained": (cnn, CNN, trained_aware),
     "lstm": (lambda: nn.LSTM(16, 24), (5, 3, 16), lambda net, x: quantize(net)),
     "transformer": (
         lambda: nn.TransformerEncoderLayer(16, 4, 32), (5, 3, 16), lambda net, x: quantize(net),
@@ -61,7 +72,7 @@ def test_programs_have_the_same_bits(name: str, tmp_path: Path) -> None:
     assert found.tobytes() == want.tobytes()
 
 
-@pytest.mark.parametrize("name", [n for n in MODELS if n.startswith("mlp")])
+@pytest.mark.parametrize("name", [n for n in MODELS if n[:3] in ("mlp", "cnn")])
 @pytest.mark.parametrize("level", ["ORT_DISABLE_ALL", "ORT_ENABLE_ALL"])
 def test_onnxruntime_gives_the_same_bits(name: str, level: str, tmp_path: Path) -> None:
     """Sums of bytes too: onnxruntime's products of uint8 and int8 saturate on some machines."""

@@ -49,6 +49,12 @@ CASES = [  # (function, operands, FLOPs, bytes of what is made)
     (F.linear, [of(3, 4), of(5, 4), of(5)], 120 + 15, 120),
     (F.conv2d, [of(2, 3, 8, 8), of(6, 3, 3, 3)], 2 * (2 * 6 * 36) * 27, 2 * 6 * 36 * 4),
     (
+        hy.compress.functional.conv_integer,
+        [of(2, 3, 8, 8).astype(hy.int8), of(6, 3, 3, 3).astype(hy.int8)],
+        2 * (2 * 6 * 36) * 27,
+        2 * 6 * 36 * 4,
+    ),
+    (
         lambda x, w: F.conv2d(x, w, groups=3),
         [of(2, 3, 8, 8), of(6, 1, 3, 3)],
         2 * (2 * 6 * 36) * 9,

@@ -25,6 +25,14 @@ def mlp(bias: bool = True) -> nn.Sequential:
     return nn.Sequential(nn.Linear(64, 96, bias=bias), nn.ReLU(), nn.Linear(96, 10))
 
 
+def images() -> nn.Sequential:
+    return nn.Sequential(
+        nn.Conv2d(3, 8, 3, padding=1), nn.BatchNorm2d(8), nn.ReLU(),
+        nn.Conv2d(8, 8, 3, stride=2, groups=8, bias=False), nn.ReLU(), nn.Flatten(),
+        nn.Linear(72, 5),
+    )  # fmt: skip
+
+
 def static(net: nn.Module, x: hy.Tensor, **settings: Any) -> nn.Module:
     return quantize(net, "static", data=[x], **settings)
 
@@ -64,6 +72,7 @@ MODELS: dict[str, tuple[Callable[[], nn.Module], tuple[int, ...], Callable[..., 
     "a bias beyond integers": (large_bias, (8, 64), static),
     "a layer alone": (lambda: nn.Linear(64, 9), (8, 64), static),
     "text": (Text, (2, 5, 16), static),
+    "images": (images, (2, 3, 8, 8), static),
 }
 
 

@@ -35,17 +35,20 @@ CONDITIONS = {
     **dict.fromkeys(("broadcast_to", "fold", "reshape"), "an attribute is the size of the result"),
     **dict.fromkeys(("item", "slice", "slice_assign", "topk"), "what is taken has to be there"),
     **dict.fromkeys(
-        ("max_pool", "max_pool_places", "conv", "conv_transpose", "conv_weight"),
+        ("max_pool", "max_pool_places", "conv", "conv_integer", "conv_transpose", "conv_weight"),
         "windows lie within, and groups divide the channels",
     ),
-    **dict.fromkeys(("conv_prepare", "conv_blocked_prepare"), "the layout depends on sizes"),
+    **dict.fromkeys(
+        ("conv_prepare", "conv_blocked_prepare", "conv_integer_prepare"),
+        "the layout depends on sizes",
+    ),
     **dict.fromkeys(("qr", "svd", "svd_full", "svdvals"), "the shorter side counts"),
     "matmul_sum": "short sums are made another way",
 }  # fmt: skip
 # Rules that refuse symbols of which they cannot know that they agree.
 REFUSED = {
     **dict.fromkeys(
-        ("conv_blocked", "conv_prepared", "matmul_prepared"),
+        ("conv_blocked", "conv_prepared", "conv_integer_prepared", "matmul_prepared"),
         "weights in another layout are as long as others say",
     )
 }

@@ -39,6 +39,7 @@ SIGNLESS = ("eigh", "svd", "svd_full")
 # Between which values are laid out as the instruction set likes them: no graph in a file has them.
 MACHINES_OWN = (
     *("conv_prepare", "conv_prepared", "conv_blocked_prepare", "conv_blocked"),
+    *("conv_integer_prepare", "conv_integer_prepared"),
     *("matmul_prepare", "matmul_prepared"),
 )
 RENEW = "python -m tests.tools.signatures --renew"

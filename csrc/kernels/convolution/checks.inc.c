@@ -1,23 +1,5 @@
 /* convolution/checks.inc.c - what makes the operands and attributes of convolutions safe; no table. */
 
-/* Attributes are in range. */
-static hyb_status conv_require_attrs(const hyb_call *call)
-{
-    for (int axis = 0; axis < 3; axis++) {
-        const int64_t stride = conv_attr(call, 0, axis), padding = conv_attr(call, 1, axis);
-        const int64_t dilation = conv_attr(call, 2, axis);
-        if (stride < 1 || stride > CONV_LIMIT || dilation < 1 || dilation > CONV_LIMIT ||
-            padding < 0 || padding > CONV_LIMIT)
-            return hyb_fail(HYB_BAD_ARGUMENT,
-                            "conv: stride %lld, padding %lld or dilation %lld is out of range",
-                            (long long)stride, (long long)padding, (long long)dilation);
-    }
-    if (call->attrs[9].i < 1)
-        return hyb_fail(HYB_BAD_ARGUMENT, "conv: %lld groups do not divide the channels",
-                        (long long)call->attrs[9].i);
-    return HYB_OK;
-}
-
 /* Attributes and operands fit together.  `x`, `w` and `y` say where the operands are. */
 static hyb_status conv_require(const hyb_call *call, int32_t dtype, int x, int w, int y)
 {
@@ -26,23 +8,7 @@ static hyb_status conv_require(const hyb_call *call, int32_t dtype, int x, int w
     for (int i = 0; i < 3; i++)
         if ((status = require_dense(call, operands[i], dtype, 5)) != HYB_OK)
             return status;
-    if ((status = conv_require_attrs(call)) != HYB_OK)
-        return status;
-    for (int axis = 0; axis < 3; axis++)
-        for (int i = 0; i < 3; i++)
-            if (call->layout[operands[i]].shape[2 + axis] > CONV_LIMIT)
-                return hyb_fail(HYB_BAD_ARGUMENT, "conv: axis %d of operand %d is too long",
-                                2 + axis, operands[i]);
-    const int64_t *of_x = call->layout[x].shape, *of_w = call->layout[w].shape;
-    const int64_t groups = call->attrs[9].i;
-    if (of_x[1] % groups != 0 || of_w[0] % groups != 0)
-        return hyb_fail(HYB_BAD_ARGUMENT, "conv: %lld groups do not divide the channels",
-                        (long long)groups);
-    if ((status = require_size(call, y, 0, of_x[0])) != HYB_OK ||
-        (status = require_size(call, y, 1, of_w[0])) != HYB_OK ||
-        (status = require_size(call, w, 1, of_x[1] / groups)) != HYB_OK)
-        return status;
-    return HYB_OK;
+    return conv_require_sizes(call, x, w, y);
 }
 
 /* As many items as w; of 3x3 kernels in float32 at stride and dilation 1, unless groups have few

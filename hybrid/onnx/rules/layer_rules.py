@@ -298,8 +298,12 @@ def with_sign_turned(g: GraphWriter, b: Wire) -> tuple[Wire, Wire, Wire]:
     onnxruntime adds products of uint8 and int8 in 16 bits, which saturate, where a machine has no
     instruction for them (documentation of its quantization, "U8S8"); those of uint8 are exact.
     """
-    turned = g("Add", g.cast(b, int32), g.constant(128, int32))
-    return g.cast(turned, uint8), g.zero(uint8), g.constant(128, uint8)
+    return sign_turned(g, b), g.zero(uint8), g.constant(128, uint8)
+
+
+def sign_turned(g: GraphWriter, x: Wire) -> Wire:
+    """``x`` of int8 plus 128, as uint8."""
+    return g.cast(g("Add", g.cast(x, int32), g.constant(128, int32)), uint8)
 
 
 @writes("det")

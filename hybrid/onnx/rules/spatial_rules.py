@@ -10,9 +10,11 @@ import numpy as np
 
 from hybrid.core.open_numbers import is_same
 from hybrid.core.size_functions import SizeValue
-from hybrid.core.types import Shape, float32, int64
+from hybrid.core.types import Shape, float32, int8, int32, int64
+from hybrid.ir import Node
 from hybrid.onnx.graph_writer import GraphWriter, Wire
 from hybrid.onnx.rule_table import writes
+from hybrid.onnx.rules.layer_rules import sign_turned, with_sign_turned
 from hybrid.onnx.rules.shape_rules import pad, reshaped, sliced
 from hybrid.ops.spatial.interpolation import linear_weights
 from hybrid.ops.spatial.pooling import divisors_of, windows_of_axes
@@ -65,6 +67,24 @@ def conv(
     x, ends = _cut(g, x, ends)
     return g("Conv", x, w, bias, kernel_shape=w.shape[2:], strides=stride, dilations=dilation,
              pads=[*padding, *ends], group=groups)  # fmt: skip
+
+
+@writes("conv_integer", node=True)
+def conv_integer(
+    g: GraphWriter, x: Wire, w: Wire, zero: Wire, *, stride: Shape, padding: Shape,
+    dilation: Shape, groups: int, size: Shape, node: Node,
+) -> Wire:  # fmt: skip
+    """ConvInteger of uint8: older versions of onnxruntime have no other kernel of it."""
+    assert x.shape is not None and w.shape is not None
+    if any(type(n) is int and n == 0 for n in (*x.shape[1:], *w.shape)):  # it leaves these undone
+        return g("Expand", g.zero(int32), g.sizes(node.results[0].type.shape))
+    ends = _ends(g, x.shape[2:], size, w.shape[2:], stride, padding, dilation)
+    x, ends = _cut(g, x, ends)
+    if x.dtype is int8:
+        x, zero = sign_turned(g, x), sign_turned(g, zero)
+    kernel, (w, _, middle) = w.shape[2:], with_sign_turned(g, w)
+    return g("ConvInteger", x, w, zero, middle, dtype=int32, kernel_shape=kernel,
+             strides=stride, dilations=dilation, pads=[*padding, *ends], group=groups)  # fmt: skip
 
 
 @writes("conv_transpose")

@@ -61,6 +61,19 @@ def _require(
     """What the three ops ask of two operands, named x, w and y, and of their attributes."""
     require_floating(name, **operands)
     require_same_dtype(name, *operands.values())
+    require_geometry(name, operands, stride, padding, dilation, groups, size)
+
+
+def require_geometry(
+    name: str,
+    operands: dict[str, TensorType],
+    stride: Shape,
+    padding: Shape,
+    dilation: Shape,
+    groups: int,
+    size: Shape,
+) -> None:
+    """What is asked of the axes of operands, named x, w and y, and of attributes."""
     for label, type in operands.items():
         require_spatial(name, label, type, len(size))
     given = {"stride": (stride, 1), "padding": (padding, 0), "dilation": (dilation, 1)}
@@ -75,7 +88,7 @@ def _require(
         raise ArgumentError(f"{name} got {groups} groups", fix="give at least 1")
 
 
-def _require_groups(name: str, label: str, channels: int, groups: int) -> None:
+def require_groups(name: str, label: str, channels: int, groups: int) -> None:
     if channels % groups:
         raise ShapeError(
             f"{name} cannot split {channels} channels of {label} in {groups} groups",
@@ -84,7 +97,7 @@ def _require_groups(name: str, label: str, channels: int, groups: int) -> None:
         )
 
 
-def _require_same(name: str, axis: str, first: int, second: int, *types: TensorType) -> None:
+def require_same(name: str, axis: str, first: int, second: int, *types: TensorType) -> None:
     if first != second:
         raise ShapeError(
             f"{name} cannot take {types[0]} and {types[1]}",
@@ -106,9 +119,9 @@ def conv(
 ) -> TensorType:
     """The convolution of ``x`` with ``w``; the module's docstring has the formula."""
     _require("conv", {"x": x, "w": w}, stride, padding, dilation, groups, size)
-    _require_groups("conv", "x", x.shape[1], groups)
-    _require_groups("conv", "the result", w.shape[0], groups)
-    _require_same("conv", "the channels of a group", x.shape[1] // groups, w.shape[1], x, w)
+    require_groups("conv", "x", x.shape[1], groups)
+    require_groups("conv", "the result", w.shape[0], groups)
+    require_same("conv", "the channels of a group", x.shape[1] // groups, w.shape[1], x, w)
     return tensor_type(x.dtype, (x.shape[0], w.shape[0], *size))
 
 
@@ -125,8 +138,8 @@ def conv_transpose(
 ) -> TensorType:
     """The convolution with ``w`` transposed, from ``y`` to ``x``; the module has the formula."""
     _require("conv_transpose", {"y": y, "w": w}, stride, padding, dilation, groups, size)
-    _require_groups("conv_transpose", "y", y.shape[1], groups)
-    _require_same("conv_transpose", "the channels", y.shape[1], w.shape[0], y, w)
+    require_groups("conv_transpose", "y", y.shape[1], groups)
+    require_same("conv_transpose", "the channels", y.shape[1], w.shape[0], y, w)
     return tensor_type(y.dtype, (y.shape[0], w.shape[1] * groups, *size))
 
 
@@ -143,13 +156,13 @@ def conv_weight(
 ) -> TensorType:
     """The products of ``x`` and ``y`` that meet at each item of a kernel, of shape ``size``."""
     _require("conv_weight", {"x": x, "y": y}, stride, padding, dilation, groups, size)
-    _require_groups("conv_weight", "x", x.shape[1], groups)
-    _require_groups("conv_weight", "y", y.shape[1], groups)
-    _require_same("conv_weight", "the batch", x.shape[0], y.shape[0], x, y)
+    require_groups("conv_weight", "x", x.shape[1], groups)
+    require_groups("conv_weight", "y", y.shape[1], groups)
+    require_same("conv_weight", "the batch", x.shape[0], y.shape[0], x, y)
     return tensor_type(x.dtype, (y.shape[1], x.shape[1] // groups, *size))
 
 
-def _patches(x, counts, kernel, stride, padding, dilation, groups):
+def patches(x, counts, kernel, stride, padding, dilation, groups):
     """What each window has at each item of the kernel: [N, groups, C, windows, items]."""
     found = x.astype(np.float64)
     for n, p, k, *geometry in zip(
@@ -180,17 +193,17 @@ def conv_couples(operands, results, *, groups, **_):
 
 @conv.reference
 def conv_reference(x, w, *, stride, padding, dilation, groups, size):
-    patches = _patches(x, size, w.shape[2:], stride, padding, dilation, groups)
-    weight = w.reshape(groups, w.shape[0] // groups, w.shape[1], patches.shape[-1])
-    found = np.einsum("ngcpk,gock->ngop", patches, weight, optimize=True)
+    found = patches(x, size, w.shape[2:], stride, padding, dilation, groups)
+    weight = w.reshape(groups, w.shape[0] // groups, w.shape[1], found.shape[-1])
+    found = np.einsum("ngcpk,gock->ngop", found, weight, optimize=True)
     return found.reshape(x.shape[0], w.shape[0], *size).astype(x.dtype)
 
 
 @conv_weight.reference
 def conv_weight_reference(x, y, *, stride, padding, dilation, groups, size):
-    patches = _patches(x, y.shape[2:], size, stride, padding, dilation, groups)
-    rows = y.reshape(y.shape[0], groups, y.shape[1] // groups, patches.shape[-2])
-    found = np.einsum("ngcpk,ngop->gock", patches, rows, optimize=True)
+    found = patches(x, y.shape[2:], size, stride, padding, dilation, groups)
+    rows = y.reshape(y.shape[0], groups, y.shape[1] // groups, found.shape[-2])
+    found = np.einsum("ngcpk,ngop->gock", found, rows, optimize=True)
     return found.reshape(y.shape[1], x.shape[1] // groups, *size).astype(x.dtype)
 
 
@@ -294,7 +307,7 @@ _bilinear(conv)
 _bilinear(conv_transpose)
 _bilinear(conv_weight)
 
-_SAMPLES = [  # batch, channels, groups, results of a group, x, kernel, stride, padding, dilation
+GEOMETRIES = [  # batch, channels, groups, results of a group, x, kernel, stride, padding, dilation
     (1, 2, 1, 3, (3,), (2,), (1,), (0,), (1,)),
     (2, 2, 1, 2, (5,), (3,), (2,), (1,), (1,)),
     (1, 2, 2, 1, (3, 3), (2, 2), (1, 1), (1, 0), (1, 1)),
@@ -319,7 +332,7 @@ _SAMPLES = [  # batch, channels, groups, results of a group, x, kernel, stride, 
 
 def _samples(draw, which):
     for dtype in draw.floats:
-        for batch, channels, groups, rows, sizes, kernel, stride, padding, dilation in _SAMPLES:
+        for batch, channels, groups, rows, sizes, kernel, stride, padding, dilation in GEOMETRIES:
             pairs = [(n, n) for n in padding]
             counts = window_counts("conv", "kernel", sizes, kernel, stride, pairs, dilation)
             x = draw(dtype, batch, channels, *sizes)
@@ -355,13 +368,13 @@ def _operands(name: str, input: Any, weight: Any, bias: Any, rank: int) -> Any:
     return x, single, weight, bias
 
 
-def _groups(name: str, groups: Any, channels: int, weight: Any) -> int:
+def groups_of(name: str, groups: Any, channels: int, weight: Any) -> int:
     """``groups``, which divide the channels of the input and the first axis of the weight."""
     if isinstance(groups, bool) or not hasattr(groups, "__index__") or groups.__index__() < 1:
         raise ArgumentError(f"{name} got groups {groups!r}", fix="give an int of at least 1")
     groups = groups.__index__()
-    _require_groups(name, "input", channels, groups)
-    _require_groups(name, "weight", weight.shape[0], groups)
+    require_groups(name, "input", channels, groups)
+    require_groups(name, "weight", weight.shape[0], groups)
     return groups
 
 
@@ -373,7 +386,7 @@ def _with_bias(name: str, y: Any, bias: Any) -> Any:
     return y + reshaped(bias, (1, channels, *(1,) * (len(y.shape) - 2)))
 
 
-def _require_channels(name: str, x: Any, weight: Any, expected: int, actual: int) -> None:
+def require_channels(name: str, x: Any, weight: Any, expected: int, actual: int) -> None:
     if expected != actual:
         raise ShapeError(
             f"{name} cannot take {type_of(x)} with weight {type_of(weight)}",
@@ -384,17 +397,24 @@ def _require_channels(name: str, x: Any, weight: Any, expected: int, actual: int
 
 def _conv(name, rank, input, weight, bias, stride, padding, dilation, groups):
     x, single, weight, bias = _operands(name, input, weight, bias, rank)
-    channels, kernel = x.shape[1], weight.shape[2:]
+    attrs = geometry_of(name, x, weight, stride, padding, dilation, groups)
+    return unlifted(_with_bias(name, conv(x, weight, **attrs), bias), single)
+
+
+def geometry_of(
+    name: str, x: Any, weight: Any, stride: Any, padding: Any, dilation: Any, groups: Any
+) -> dict[str, Any]:
+    """The attributes of ``conv`` for x [N, C, *spatial] and what users give."""
+    channels, kernel, rank = x.shape[1], weight.shape[2:], len(weight.shape) - 2
     stride = per_axis(name, "stride", stride, rank, least=1)
     dilation = per_axis(name, "dilation", dilation, rank, least=1)
-    groups = _groups(name, groups, channels, weight)
-    _require_channels(name, x, weight, weight.shape[1] * groups, channels)
+    groups = groups_of(name, groups, channels, weight)
+    require_channels(name, x, weight, weight.shape[1] * groups, channels)
     require_within(name, "the kernel's sizes", kernel, least=1)
     pairs = padding_pairs(name, padding, kernel, stride, dilation)
     size = window_counts(name, "a kernel", x.shape[2:], kernel, stride, pairs, dilation)
     before = tuple(first for first, _ in pairs)
-    y = conv(x, weight, stride=stride, padding=before, dilation=dilation, groups=groups, size=size)
-    return unlifted(_with_bias(name, y, bias), single)
+    return dict(stride=stride, padding=before, dilation=dilation, groups=groups, size=size)
 
 
 def _conv_transpose(
@@ -406,8 +426,8 @@ def _conv_transpose(
     padding = per_axis(name, "padding", padding, rank, least=0)
     dilation = per_axis(name, "dilation", dilation, rank, least=1)
     extra = per_axis(name, "output_padding", output_padding, rank, least=0)
-    groups = _groups(name, groups, channels, weight)
-    _require_channels(name, x, weight, weight.shape[0], channels)
+    groups = groups_of(name, groups, channels, weight)
+    require_channels(name, x, weight, weight.shape[0], channels)
     require_within(name, "the kernel's sizes", kernel, least=1)
     if any(e >= max(s, d) for e, s, d in zip(extra, stride, dilation, strict=True)):
         raise ArgumentError(

@@ -1,0 +1,110 @@
+"""Quantized convolutions: bytes in place of images and weights, and sums of int32.
+
+What lies outside of an image is 0, of which the bytes are the zero point.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, ClassVar
+
+from hybrid import nn, ops
+from hybrid.compress.functional import conv_integer
+from hybrid.compress.integer_products import Activations, before, rows_quantized
+from hybrid.compress.quantized_layers import QuantizedLayer
+from hybrid.compress.scheme import LONGEST
+from hybrid.core.types import float32, uint8
+from hybrid.eager.interop import asarray
+from hybrid.eager.tensor import Tensor
+from hybrid.nn import functional
+from hybrid.ops.support.dtypes import made_of_integers
+from hybrid.ops.support.operand_checks import as_tensor
+
+
+def dynamic_convolution(
+    x: Tensor, weight: tuple[Tensor, Tensor], bias: Tensor | None, geometry: dict[str, Any]
+) -> Tensor:
+    """The convolution of ``x`` [N, C, *spatial], or without N, with int8 and its scale.
+
+    Each sample has a scale of its own: ``f32(acc) * s_x * s_w + bias``, from left to right.
+    """
+    q, scale = weight
+    spatial = q.ndim - 2
+    steps, s_x = rows_quantized(x, tuple(range(x.ndim - spatial - 1, x.ndim)))
+    y = ops.astype(conv_integer(steps, q, **geometry), float32)
+    y = ops.multiply(ops.multiply(y, s_x), before(scale, spatial))
+    return made_of_integers(y if bias is None else ops.add(y, before(bias, spatial)), x)
+
+
+def static_convolution(
+    x: Tensor,
+    weight: tuple[Tensor, Tensor],
+    bias: Tensor | None,
+    activations: Activations,
+    geometry: dict[str, Any],
+) -> Tensor:
+    """The same of one scale and zero point: ``f32(acc) * (s_x * s_w) + bias``.
+
+    The zero point is taken from what enters the sums, to the same integers.
+    """
+    q, scale = weight
+    spatial = q.ndim - 2
+    steps = activations.quantized(x)
+    y = ops.astype(conv_integer(steps, q, zero=activations.zero, **geometry), float32)
+    y = ops.multiply(y, before(ops.multiply(activations.scale, scale), spatial))
+    return made_of_integers(y if bias is None else ops.add(y, before(bias, spatial)), x)
+
+
+def padded(layer: Any, x: Tensor) -> tuple[Tensor, dict[str, Any]]:
+    """What the sums of a convolution are taken of, and the arguments of their geometry."""
+    padding = layer.padding
+    if layer.padding_mode != "zeros":
+        x, padding = functional.pad(x, layer._widths, mode=layer.padding_mode), 0
+    names = {"stride": layer.stride, "dilation": layer.dilation, "groups": layer.groups}
+    return x, {**names, "padding": padding}
+
+
+class QuantizedConvolution(QuantizedLayer):
+    """A convolution of int8 weights; its result is float32.
+
+    Dynamic: int8 with a scale for each sample.  Static: uint8 with one scale and zero point.
+    """
+
+    rank: ClassVar[int]
+
+    @classmethod
+    def refusal(cls, layer: Any) -> str | None:
+        """Why ``layer`` stays in float; None if it need not."""
+        terms = math.prod(layer.weight.shape[1:])
+        return f"sums of {terms} products do not fit into 32 bits" if terms > LONGEST else None
+
+    def calibrate(self, scale: Any, zero: Any) -> None:
+        """Take static activations: uint8 of one ``scale`` and ``zero`` point."""
+        self.register_buffer("input_scale", asarray(scale, dtype=float32))
+        self.register_buffer("input_zero", asarray(zero, dtype=uint8))
+
+    def forward(self, input: Tensor) -> Tensor:
+        x, geometry = padded(self, as_tensor(input))
+        weight = self.weight_q, self.weight_scale
+        if self.scheme.method == "dynamic":
+            return dynamic_convolution(x, weight, self.bias, geometry)
+        return static_convolution(x, weight, self.bias, self.activations, geometry)
+
+
+class QuantizedConv1d(QuantizedConvolution, nn.Conv1d):
+    """Conv1d of int8 products."""
+
+
+class QuantizedConv2d(QuantizedConvolution, nn.Conv2d):
+    """Conv2d of int8 products."""
+
+
+class QuantizedConv3d(QuantizedConvolution, nn.Conv3d):
+    """Conv3d of int8 products."""
+
+
+CONVOLUTIONS = {
+    nn.Conv1d: QuantizedConv1d,
+    nn.Conv2d: QuantizedConv2d,
+    nn.Conv3d: QuantizedConv3d,
+}
