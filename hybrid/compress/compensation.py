@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.compress.scheme import Scheme
-from hybrid.compress.weight_forms import Steps, kept
+from hybrid.compress.weight_forms import GroupSteps, kept
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError
 from hybrid.ops.support.operand_checks import as_tensor
@@ -49,7 +49,7 @@ def compensated(weight: np.ndarray, hessian: np.ndarray, scheme: Scheme) -> dict
     rows, size = weight.shape
     group_size = scheme.group_size or max(size, 1)
     left, upper = weight.astype(np.float64), _factor(hessian)
-    integers, steps = np.zeros((rows, size), np.int16), list[Steps]()
+    integers, steps = np.zeros((rows, size), np.int16), list[GroupSteps]()
     for begin in range(0, size, BLOCK):
         end = min(begin + BLOCK, size)
         errors = np.zeros((rows, end - begin))
@@ -60,7 +60,7 @@ def compensated(weight: np.ndarray, hessian: np.ndarray, scheme: Scheme) -> dict
                 if stop > end:  # columns behind this block have not followed yet
                     last = max(end, k)
                     group[:, last - k :] -= errors[:, : k - begin] @ upper[begin:k, last:stop]
-                steps.append(Steps.of(group.astype(np.float32), scheme))
+                steps.append(GroupSteps.of(group.astype(np.float32), scheme))
             column = left[:, k : k + 1]
             found = steps[-1].integers(column.astype(np.float32), scheme)
             integers[:, k : k + 1] = found

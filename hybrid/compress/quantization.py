@@ -16,6 +16,7 @@ from hybrid.compress.calibration import RangeObserver, require_method, scale_and
 from hybrid.compress.channels.masks import Masked
 from hybrid.compress.compensation import HessianObserver, compensated
 from hybrid.compress.quantized_layers import (
+    WEIGHT_ONLY_CONVOLUTIONS,
     QuantizedEmbedding,
     QuantizedLayer,
     QuantizedLinear,
@@ -24,7 +25,6 @@ from hybrid.compress.quantized_layers import (
 from hybrid.compress.quantized_sequences import SEQUENCES
 from hybrid.compress.scheme import Scheme
 from hybrid.compress.weight_forms import matrix_of
-from hybrid.compress.weight_only_convolutions import WEIGHT_ONLY_CONVOLUTIONS
 from hybrid.core.dataclass import replace
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError

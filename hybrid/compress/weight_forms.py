@@ -50,14 +50,14 @@ def is_grouped(layer: Module, scheme: Scheme) -> bool:
 # Rounding ----------------------------------------------------------------------------------------
 
 
-class Steps(NamedTuple):
+class GroupSteps(NamedTuple):
     """The scale of each row of a group of weights, and its zero, if any: [rows, 1]."""
 
     scale: np.ndarray
     zero: np.ndarray | None
 
     @classmethod
-    def of(cls, group: np.ndarray, scheme: Scheme) -> Steps:
+    def of(cls, group: np.ndarray, scheme: Scheme) -> GroupSteps:
         """Those for the weights [rows, n]."""
         if scheme.scheme != "asymmetric":
             most = np.abs(group).max(axis=1, keepdims=True, initial=0)
@@ -102,12 +102,12 @@ def grouped(weight: np.ndarray, scheme: Scheme) -> dict[str, Tensor]:
     integers, steps = np.zeros((rows, size), np.int16), []
     for first in range(0, size, group_size):
         group = weight[:, first : first + group_size]
-        steps.append(Steps.of(group, scheme))
+        steps.append(GroupSteps.of(group, scheme))
         integers[:, first : first + group_size] = steps[-1].integers(group, scheme)
     return kept(integers, steps, scheme)
 
 
-def kept(integers: np.ndarray, steps: Sequence[Steps], scheme: Scheme) -> dict[str, Tensor]:
+def kept(integers: np.ndarray, steps: Sequence[GroupSteps], scheme: Scheme) -> dict[str, Tensor]:
     """The state of rounded weights [rows, size], with the steps of each group."""
     rows = len(integers)
     scales = [step.scale for step in steps]

@@ -28,12 +28,7 @@ from hybrid.trace.places.names import Place, place_in
 
 _PACKAGE = FOLDER + os.sep
 _PARTS = ("nn", "optim", "train", "models")  # this package's classes that users configure
-_LAYERS = (  # those of compress
-    "quantized_layers",
-    "quantized_sequences",
-    "training_aware",
-    "weight_only_convolutions",
-)
+_LAYERS = ("quantized_layers", "quantized_sequences", "training_aware")  # those of compress
 _LAYER_MODULES = {("compress", name) for name in _LAYERS}
 _USER_PARTS = (
     *[_PACKAGE + part + os.sep for part in _PARTS],
