@@ -13,10 +13,13 @@
 
 #if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
 #define HYB_X86(name) _mm512_##name
+#define HYB_X86_WORDS(v) ((__m512i)(v))
 #elif defined(__x86_64__) && HYB_VECTOR_BYTES == 32
 #define HYB_X86(name) _mm256_##name
+#define HYB_X86_WORDS(v) ((__m256i)(v))
 #elif defined(__x86_64__)
 #define HYB_X86(name) _mm_##name
+#define HYB_X86_WORDS(v) ((__m128i)(v))
 #endif
 
 /* 1 where a * b + c is one instruction that rounds once.  -ffp-contract=fast makes it of the
@@ -363,6 +366,7 @@ static inline v_f32 v_narrow(v_f64 first, v_f64 second)
 #endif
 
 #include "vec_exponent.h"
+#include "vec_bytes.h"
 
 /* Masks to bytes 0 or 1, and bytes (0: false) to masks: _16, _32 and _64 for masks of lanes of as
  * many bits. */

@@ -22,7 +22,7 @@ from hybrid import nn, weights
 from hybrid.compress.batch_norms import LAYERS, NORMS
 from hybrid.compress.channels.masks import SUFFIX, Masked, add_mask
 from hybrid.compress.channels.removal import CUT, resize
-from hybrid.compress.quantization import QUANTIZED, require_plain
+from hybrid.compress.quantization import QUANTIZED, WEIGHT_ONLY, require_plain, table_of
 from hybrid.compress.quantized_layers import QuantizedLayer, replaced
 from hybrid.compress.scheme import Scheme, require_bits
 from hybrid.compress.training_aware import PREPARED, PreparedLayer
@@ -38,7 +38,9 @@ FEW = 8  # faults that an error lists
 
 # By the name of a class: that of the layers of floats which it stands in place of.
 KINDS: dict[str, type[Module]] = {
-    made.__name__: kind for table in (QUANTIZED, PREPARED) for kind, made in table.items()
+    made.__name__: kind
+    for table in (QUANTIZED, WEIGHT_ONLY, PREPARED)
+    for kind, made in table.items()
 }
 
 
@@ -209,7 +211,10 @@ def _made(layer: Module, said: dict[str, Any], path: str) -> Module:
     kind, name = type(layer), said["class"]
     if kind in PREPARED and name == PREPARED[kind].__name__:
         return PREPARED[kind](layer, scheme, said.get("learned") is True)
-    made: Any = QUANTIZED[kind](layer, scheme, blank=True)
+    becomes: Any = table_of(scheme.method).get(kind)
+    if becomes is None or becomes.__name__ != name:
+        _damaged(path, f"a {name} is not made by method {scheme.method!r}")
+    made = becomes(layer, scheme, blank=True)
     if said.get("calibrated") is True:
         made.calibrate(1.0, 0)
     return made

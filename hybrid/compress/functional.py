@@ -16,11 +16,20 @@ from hybrid.core.types import DType, dtype_of, float32, int8
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, DTypeError, ShapeError
 from hybrid.ops.matrix.matmul_variants import matmul_integer
+from hybrid.ops.shapes.packed_halves import pack, unpack
 from hybrid.ops.spatial.convolution_integer import conv_integer
 from hybrid.ops.support.operand_checks import as_tensor, is_number, normalize_axis, type_of
 from hybrid.transforms import custom_vjp
 
-__all__ = ["conv_integer", "dequantize", "fake_quantize", "matmul_integer", "quantize"]
+__all__ = [
+    "conv_integer",
+    "dequantize",
+    "fake_quantize",
+    "matmul_integer",
+    "pack",
+    "quantize",
+    "unpack",
+]
 
 
 def quantize(

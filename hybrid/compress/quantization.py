@@ -14,7 +14,8 @@ from hybrid.autodiff.function_gradients import no_grad
 from hybrid.compress.batch_norms import fold
 from hybrid.compress.calibration import RangeObserver, require_method, scale_and_zero
 from hybrid.compress.channels.masks import Masked
-from hybrid.compress.quantized_convolutions import CONVOLUTIONS
+from hybrid.compress.compensation import HessianObserver, compensated
+from hybrid.compress.quantized_convolutions import CONVOLUTIONS, WEIGHT_ONLY_CONVOLUTIONS
 from hybrid.compress.quantized_layers import (
     QuantizedEmbedding,
     QuantizedLayer,
@@ -23,6 +24,7 @@ from hybrid.compress.quantized_layers import (
 )
 from hybrid.compress.quantized_sequences import SEQUENCES
 from hybrid.compress.scheme import Scheme
+from hybrid.compress.weight_forms import matrix_of
 from hybrid.core.dataclass import replace
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
@@ -36,6 +38,8 @@ QUANTIZED: dict[type[Module], Any] = {
     **CONVOLUTIONS,
     **SEQUENCES,
 }
+# What those become whose weights alone are quantized: more kinds can.
+WEIGHT_ONLY: dict[type[Module], Any] = {**QUANTIZED, **WEIGHT_ONLY_CONVOLUTIONS}
 CALIBRATED = (QuantizedLinear, *CONVOLUTIONS.values())
 DATA = "give data: batches x, or (x, labels), as a list or a loader"
 
@@ -47,14 +51,14 @@ def quantize(
     data: Iterable[Any] | None = None,
     calibration: str = "minmax",
     percentile: float = 99.99,
-    bits: int = 8,
+    bits: int | None = None,
     group_size: int | None = None,
     scheme: str = "symmetric",
     per_channel: bool = True,
     skip: Sequence[str] = (),
     inplace: bool = False,
 ) -> Module:
-    """A copy of ``model`` whose layers have weights of ``bits`` bits, and products of integers.
+    """A copy of ``model`` whose layers have weights of ``bits`` bits: 8, or 4 of nf4.
 
     - "dynamic": activations become int8 as they come, with a scale for each row (of
       convolutions: each sample).  Needs no data.
@@ -63,11 +67,19 @@ def quantize(
       over the batches of ``data``, which is gone over twice.  The model runs in evaluation mode,
       eagerly; a batch is x, or (x, labels ...) of which the first is taken.  Layers of several
       products (attention, recurrent ones), and layers that no batch has reached, become dynamic.
+    - "weight_only": activations stay float32, and products are of floats, to their accuracy.  With
+      ``data`` linear layers are rounded so that later weights make up for earlier ones (GPTQ; see
+      ``hybrid.compress.compensation``): slower, and nearer to the model of floats on such data.
+
+    Weights have a scale for each output, or with ``group_size`` for each group of so many inputs
+    (dynamic and weight_only): 32 is usual for 4 bits.  ``scheme`` is for weight_only: "symmetric",
+    "asymmetric" (a zero beside each scale), or "nf4" (4 bits that number the quantiles of a normal
+    distribution).  Up to 4 bits are kept two to a byte where there are groups or weights alone.
 
     Which layers change is a table, ``quantization.QUANTIZED``: linear layers, convolutions,
-    embeddings, recurrent layers and attention; transposed convolutions stay in float.  Layers
-    named in ``skip`` (by their dotted paths, with all inside them) stay, too.  ``inplace`` changes
-    the model itself.  Whatever is raised, the model is as it was.
+    embeddings, recurrent layers and attention; ``WEIGHT_ONLY`` has transposed convolutions, too.
+    Layers named in ``skip`` (by their dotted paths, with all inside them) stay as they are.
+    ``inplace`` changes the model itself.  Whatever is raised, the model is as it was.
     """
     wanted = Scheme.checked(method, bits, group_size, scheme, per_channel)
     require_method(calibration)
@@ -79,6 +91,15 @@ def quantize(
     before = list(network.modules())
     ranges: dict[int, tuple[float, float]] = {}
     made: dict[int, Module] = {}  # by the ids of those that they replace
+    hessians: dict[int, np.ndarray] = {}
+    table = table_of(method)
+    if method == "weight_only" and data is not None:
+        linear = {
+            id(layer): name
+            for name, layer in targets_of(network, skipped, table)
+            if table[type(layer)] in CALIBRATED
+        }
+        hessians = hessians_of(network, linear, batches_of(data))
     if method == "static":
         batches = batches_of(data)
         made = folded_by(network, batches)
@@ -89,12 +110,16 @@ def quantize(
             if QUANTIZED[type(layer)] in CALIBRATED
         }
         ranges = ranges_of(network, seen, batches, calibration, percentile)
-    targets = targets_of(network, skipped)
+    targets = targets_of(network, skipped, table)
     for _, layer in targets:
         if id(layer) not in made:
             calibrated = id(layer) in ranges or method != "static"
             own = wanted if calibrated else replace(wanted, method="dynamic")
-            made[id(layer)] = QUANTIZED[type(layer)](layer, own)
+            made[id(layer)] = table[type(layer)](layer, own)
+            if id(layer) in hessians:
+                state = compensated(matrix_of(layer.weight), hessians[id(layer)], own)
+                for end, tensor in state.items():
+                    getattr(made[id(layer)], f"weight_{end}").assign(tensor)
             if id(layer) in ranges:
                 made[id(layer)].calibrate(*scale_and_zero(*ranges[id(layer)]))
     return _in_place(model, before, made) if inplace else replaced(network, made)
@@ -112,14 +137,21 @@ def _in_place(model: Module, copies: list[Module], made: dict[int, Module]) -> M
     return replaced(model, own)
 
 
-def targets_of(network: Module, skipped: Callable[[str], bool]) -> list[tuple[str, Module]]:
+def table_of(method: str) -> dict[type[Module], Any]:
+    """What layers become by ``method``."""
+    return WEIGHT_ONLY if method == "weight_only" else QUANTIZED
+
+
+def targets_of(
+    network: Module,
+    skipped: Callable[[str], bool],
+    table: dict[type[Module], Any] = QUANTIZED,
+) -> list[tuple[str, Module]]:
     """The layers to quantize with their names, each name of those that have several once."""
     return [
         (name, layer)
         for name, layer in network.named_modules()
-        if type(layer) in QUANTIZED
-        and not skipped(name)
-        and QUANTIZED[type(layer)].refusal(layer) is None
+        if type(layer) in table and not skipped(name) and table[type(layer)].refusal(layer) is None
     ]
 
 
@@ -199,23 +231,41 @@ def ranges_of(
     observers = {key: RangeObserver(name) for key, name in names.items()}
     runs = ["bounds"] if calibration == "minmax" else ["bounds", "count"]
     for run in runs:
-
-        def note(layer: Module, args: Any, kwargs: dict[str, Any], run: str = run) -> None:
-            entering = args[0] if args else next(iter(kwargs.values()))
-            getattr(observers[id(layer)], run)(entering)
-
-        with watched(network) as block, no_grad():
-            for layer in network.modules():
-                if id(layer) in names:
-                    block.enter_context(layer.register_forward_pre_hook(note, with_kwargs=True))
-            for batch in data:
-                args, kwargs = arguments(batch)
-                network(*args, **kwargs)
+        observe(network, {key: getattr(one, run) for key, one in observers.items()}, data)
     return {
         key: observer.choose_range(calibration, percentile)
         for key, observer in observers.items()
         if observer.size
     }
+
+
+def hessians_of(network: Module, names: dict[int, str], data: Any) -> dict[int, np.ndarray]:
+    """The sum of ``x x.T`` over what goes into each layer, by id: that of all batches."""
+    observers = {key: HessianObserver(name) for key, name in names.items()}
+    if not observe(network, {key: one.add for key, one in observers.items()}, data):
+        raise ArgumentError("the data to compensate by are empty", fix=DATA)
+    return {key: one.total for key, one in observers.items() if one.total is not None}
+
+
+def observe(network: Module, notes: dict[int, Callable[[Any], None]], data: Any) -> int:
+    """Run the network on all batches; each layer, by id, tells its note of what goes into it.
+
+    How many batches there were.
+    """
+
+    def note(layer: Module, args: Any, kwargs: dict[str, Any]) -> None:
+        notes[id(layer)](args[0] if args else next(iter(kwargs.values())))
+
+    count = 0
+    with watched(network) as block, no_grad():
+        for layer in network.modules():
+            if id(layer) in notes:
+                block.enter_context(layer.register_forward_pre_hook(note, with_kwargs=True))
+        for batch in data:
+            args, kwargs = arguments(batch)
+            network(*args, **kwargs)
+            count += 1
+    return count
 
 
 class watched(ExitStack):

@@ -13,8 +13,16 @@ from typing import Any
 
 from hybrid import nn, ops
 from hybrid.compress.functional import dequantize
-from hybrid.compress.integer_products import Activations, dynamic_linear, static_linear, sums
+from hybrid.compress.integer_products import Activations, static_linear, sums
 from hybrid.compress.scheme import LONGEST, Scheme, blank_weight, quantized_weight
+from hybrid.compress.weight_forms import (
+    blank_groups,
+    dequantized,
+    grouped,
+    is_grouped,
+    linear_of,
+    matrix_of,
+)
 from hybrid.core.types import float32, uint8
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
@@ -23,6 +31,7 @@ from hybrid.nn.modules.parameter import Parameter
 from hybrid.ops.support.operand_checks import as_tensor
 
 _INNER = ("_parameters", "_modules", "_buffers", "_transient", "_hooks", "_hybridized")
+_OWN = ("scheme", "in_groups", "shapes")
 
 
 class QuantizedLayer(Module):
@@ -37,18 +46,14 @@ class QuantizedLayer(Module):
         for name, value in vars(layer).items():
             if name not in (*_INNER, *absent) and not isinstance(value, Tensor):
                 setattr(self, name, value)
-        axis = 0 if scheme.per_channel else None
+        self.in_groups = is_grouped(layer, scheme)
+        self.shapes = {n: p.shape for n, p in layer._parameters if self.is_weight(n)}
         for name, parameter in layer._parameters:
             if not self.is_weight(name):
                 self.register_buffer(name, asarray(parameter.detach(), copy=True))
-            else:
-                q, scale = (
-                    blank_weight(parameter, axis)
-                    if blank
-                    else quantized_weight(parameter, scheme.high, axis)
-                )
-                self.register_buffer(f"{name}_q", q)
-                self.register_buffer(f"{name}_scale", scale)
+                continue
+            for end, tensor in self.quantized(parameter, blank).items():
+                self.register_buffer(f"{name}_{end}", tensor)
         for name in absent:
             self.register_buffer(name, None)
 
@@ -61,6 +66,19 @@ class QuantizedLayer(Module):
     def is_weight(name: str) -> bool:
         """Whether that is the name of a matrix, and no bias."""
         return "weight" in name
+
+    def quantized(self, weight: Tensor, blank: bool = False) -> dict[str, Tensor]:
+        """The state that a matrix has, by the ends of its names."""
+        if self.in_groups:
+            if blank:
+                return blank_groups(weight.shape, self.scheme)
+            return grouped(matrix_of(weight), self.scheme)
+        axis = 0 if self.scheme.per_channel else None
+        if blank:
+            q, scale = blank_weight(weight, axis)
+        else:
+            q, scale = quantized_weight(weight, self.scheme.high, axis)
+        return {"q": q, "scale": scale}
 
     def calibrate(self, scale: Any, zero: Any) -> None:
         """Take static activations: uint8 of one ``scale`` and ``zero`` point."""
@@ -80,7 +98,7 @@ class QuantizedLayer(Module):
         )
         made = kind.__new__(kind)
         for name, value in vars(self).items():
-            if name not in (*_INNER, "scheme") and not isinstance(value, Tensor):
+            if name not in (*_INNER, *_OWN) and not isinstance(value, Tensor):
                 setattr(made, name, value)
         for name in self._buffers:
             if name.endswith("_q"):
@@ -89,23 +107,32 @@ class QuantizedLayer(Module):
                 setattr(made, name, Parameter(getattr(self, name)))
         return made
 
-    def weight_at(self, name: str) -> tuple[Tensor, Tensor] | None:
-        """The bytes and the scale of a matrix; None if the layer has none of that name."""
+    def weight_at(self, name: str) -> tuple[Tensor, ...] | None:
+        """Bytes, scale and perhaps zero of a matrix; None if the layer has none of that name."""
         if f"{name}_q" not in self._buffers:
             return None
-        return getattr(self, f"{name}_q"), getattr(self, f"{name}_scale")
+        found = getattr(self, f"{name}_q"), getattr(self, f"{name}_scale")
+        zero = f"{name}_zero"
+        return (*found, getattr(self, zero)) if zero in self._buffers else found
 
     def weights_at(self, *names: str) -> Iterator[Any]:
-        """Matrices, each with its scale, and biases; None for those that the layer lacks."""
+        """Matrices, each with its scales, and biases; None for those that the layer lacks."""
         for name in names:
             yield self.weight_at(name) if self.is_weight(name) else getattr(self, name, None)
 
     def extra_repr(self) -> str:
-        words = [super().extra_repr(), self.scheme.method, f"bits={self.scheme.bits}"]
+        scheme = self.scheme
+        words = [super().extra_repr(), scheme.method, f"bits={scheme.bits}"]
+        if scheme.group_size is not None:
+            words.append(f"group_size={scheme.group_size}")
+        if scheme.scheme != "symmetric":
+            words.append(scheme.scheme)
         return ", ".join(word for word in words if word)
 
     def __getattr__(self, name: str) -> Any:
-        if not name.endswith(("_q", "_scale")) and f"{name}_q" in self._buffers:
+        if not name.endswith(("_q", "_scale", "_zero")) and f"{name}_q" in self._buffers:
+            if self.in_groups:
+                return dequantized(self.weight_at(name), self.shapes[name], self.scheme)
             q, scale = self.weight_at(name)
             return dequantize(q, scale, axis=0 if scale.ndim else None)
         return super().__getattr__(name)
@@ -116,6 +143,7 @@ class QuantizedLinear(QuantizedLayer, nn.Linear):
 
     Dynamic: int8 with a scale for each row, ``f32(acc) * s_x * s_w + bias`` from left to right.
     Static: uint8 with one scale, ``f32(acc - z * sum_k w) * (s_x * s_w) + bias``.
+    Weights alone: products of floats, with weights that are not written out in floats.
     """
 
     @classmethod
@@ -127,8 +155,8 @@ class QuantizedLinear(QuantizedLayer, nn.Linear):
 
     def forward(self, input: Tensor) -> Tensor:
         input = as_tensor(input)
-        if self.scheme.method == "dynamic":
-            return dynamic_linear(input, (self.weight_q, self.weight_scale), self.bias)
+        if self.scheme.method != "static":
+            return linear_of(self.scheme)(input, self.weight_at("weight"), self.bias)
         weight = self.weight_q, self.weight_scale, self.weight_sums
         return static_linear(input, weight, self.bias, self.activations)
 
@@ -144,6 +172,10 @@ class QuantizedEmbedding(QuantizedLayer, nn.Embedding):
     def forward(self, input: Tensor) -> Tensor:
         input = as_tensor(input)
         flat = ops.reshape(input, (-1,))
+        if self.in_groups:
+            rows = tuple([ops.take(part, flat, axis=0) for part in self.weight_at("weight")])
+            rows = dequantized(rows, (flat.shape[0], self.embedding_dim), self.scheme)
+            return ops.reshape(rows, (*input.shape, self.embedding_dim))
         rows = ops.astype(ops.take(self.weight_q, flat, axis=0), float32)
         scale = self.weight_scale
         if scale.ndim:

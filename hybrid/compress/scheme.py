@@ -14,8 +14,9 @@ from hybrid.errors import ArgumentError
 from hybrid.ops.shapes.creation import zeros
 from hybrid.ops.support.operand_checks import require_choice
 
-METHODS = ("dynamic", "static")
-SCHEMES = ("symmetric", "asymmetric")
+METHODS = ("dynamic", "static", "weight_only")
+SCHEMES = ("symmetric", "asymmetric", "nf4")
+HALF = 4  # bits, two of which lie in a byte
 LONGEST = 65_793  # terms of a product whose sum of int8 times uint8 fits into int32
 
 
@@ -37,18 +38,28 @@ class Scheme:
         """The record; ArgumentError if no layer can be made so."""
         require_choice("method", method, METHODS)
         require_choice("scheme", scheme, SCHEMES)
+        if bits is None:
+            bits = HALF if scheme == "nf4" else 8
         require_bits("bits", bits)
-        if group_size is not None:
+        if scheme == "nf4" and bits != HALF:
             raise ArgumentError(
-                f"group_size is {group_size!r}",
-                why="Weights have a scale for each output; groups of inputs are not there yet.",
-                fix="leave it out",
+                f"bits is {bits} and scheme is 'nf4'",
+                why="NormalFloat has 16 values, which are told by 4 bits.",
+                fix="leave bits out, or give 4",
             )
-        if scheme != "symmetric":
+        if scheme != "symmetric" and method != "weight_only":
             raise ArgumentError(
-                f"the weights of method {method!r} are symmetric",
-                why="Their zero point would cost a product of its own.",
-                fix="leave scheme out",
+                f"scheme is {scheme!r}, and the weights of method {method!r} are symmetric",
+                why="Their products are of integers: a zero point would cost one of its own.",
+                fix='leave scheme out, or choose method="weight_only"',
+            )
+        if group_size is not None:
+            _require_groups(group_size, method, per_channel)
+        if method == "weight_only" and not per_channel:
+            raise ArgumentError(
+                "per_channel is False and method is 'weight_only'",
+                why="Each output has a scale of its own there, or one for each group of inputs.",
+                fix="leave per_channel out",
             )
         return cls(method, bits, group_size, scheme, bool(per_channel))
 
@@ -58,9 +69,29 @@ class Scheme:
         return 2 ** (self.bits - 1) - 1
 
     @property
+    def highest(self) -> int:
+        """What the largest weight of a group is divided by to get its scale."""
+        return 1 if self.scheme == "nf4" else self.high
+
+    @property
     def activation_high(self) -> int:
         """The largest static activation, whose least one is 0: 255 of 8 bits."""
         return 2**self.activation_bits - 1
+
+
+def _require_groups(group_size: Any, method: str, per_channel: Any) -> None:
+    """Raise ArgumentError unless weights can have groups of this size."""
+    if type(group_size) is not int or group_size < 1:
+        raise ArgumentError(
+            f"group_size is {group_size!r}", fix="give a whole number from 1 on, such as 32"
+        )
+    if method == "static" or not per_channel:
+        said = "method is 'static'" if method == "static" else "per_channel is False"
+        raise ArgumentError(
+            f"group_size is {group_size} and {said}",
+            why="Groups have scales of their own; there weights have one for each output, or all.",
+            fix="leave group_size out" + (', or choose method="dynamic"' if per_channel else ""),
+        )
 
 
 def require_bits(name: str, bits: Any) -> None:

@@ -138,6 +138,7 @@ from hybrid.ops.layers.losses import (
 )
 from hybrid.ops.layers.normalization import group_norm, layer_norm, rms_norm
 from hybrid.ops.layers.softmax import log_softmax, softmax
+from hybrid.ops.matrix import grouped_products as grouped_products  # declares its ops
 from hybrid.ops.matrix import matmul_variants as matmul_variants  # the same  # the same
 from hybrid.ops.matrix.einsum import diagonal, einsum, trace
 from hybrid.ops.matrix.norms import cdist, cosine_similarity, pairwise_distance

@@ -89,7 +89,13 @@ def test_a_model_in_a_file(folder: Path) -> None:
     ("args", "settings"),
     [
         (["--int8"], {}),
-        (["--int4"], {"bits": 4}),
+        (["--int4"], {"method": "weight_only", "bits": 4, "group_size": 32}),
+        (["--nf4"], {"method": "weight_only", "scheme": "nf4", "group_size": 32}),
+        (["--int4", "--method", "dynamic"], {"bits": 4, "group_size": 32}),
+        (
+            ["--method", "weight_only", "--group-size", "8"],
+            {"method": "weight_only", "group_size": 8},
+        ),
         (["--skip", "first", "--skip", "last"], {"skip": ["first", "last"]}),
         (["--method", "static"], {"method": "static"}),
         (["--calibration", "mse"], {"method": "static", "calibration": "mse"}),
@@ -211,6 +217,15 @@ def test_products_within_the_package_have_no_line(tmp_path: Path) -> None:
 
 WRONG = {
     "two kinds": (["lenet", "--int8", "--int4"], "--int8 and --int4 exclude each other."),
+    "two kinds of 4 bits": (
+        ["lenet", "--int4", "--nf4"],
+        "--int4 and --nf4 exclude each other.",
+    ),
+    "dynamic quantiles": (
+        ["lenet", "--nf4", "--method", "dynamic"],
+        "scheme is 'nf4', and the weights of method 'dynamic' are symmetric",
+    ),
+    "a group of nothing": (["lenet", "--group-size", "0"], "group_size is 0"),
     "a structure of nothing": (
         ["lenet", "--structure", "channel"],
         "--structure goes with --prune.",

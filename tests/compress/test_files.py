@@ -12,7 +12,7 @@ import hybrid as hy
 from hybrid import nn
 from hybrid.compress import convert, load, prepare_qat, prune, quantize, remove, save
 from hybrid.compress.files import KINDS, TEXT
-from hybrid.compress.quantization import QUANTIZED
+from hybrid.compress.quantization import QUANTIZED, WEIGHT_ONLY
 from hybrid.compress.training_aware import PREPARED
 from hybrid.errors import ArgumentError, ArgumentTypeError, CheckpointError
 from hybrid.memory import native
@@ -120,7 +120,7 @@ def test_no_weight_is_rounded_to_be_replaced(
 
 
 def test_every_kind_of_layer_has_a_name() -> None:
-    assert len(KINDS) == len(QUANTIZED) + len(PREPARED)
+    assert len(KINDS) == len({*QUANTIZED.values(), *WEIGHT_ONLY.values(), *PREPARED.values()})
     assert all(KINDS[made.__name__] is kind for kind, made in QUANTIZED.items())
 
 

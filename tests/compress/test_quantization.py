@@ -181,13 +181,38 @@ BAD: dict[str, tuple[Callable[[], Any], type[Exception], str]] = {
     "bits": (lambda: quantize(network(), bits=9), ArgumentError, "from 2 to 8"),
     "bits of a float": (lambda: quantize(network(), bits=8.0), ArgumentError, "from 2 to 8"),
     "scheme": (lambda: quantize(network(), scheme="both"), ArgumentError, "both"),
-    "nf4": (lambda: quantize(network(), scheme="nf4"), ArgumentError, "nf4"),
-    "weights only": (lambda: quantize(network(), "weight_only"), ArgumentError, "weight_only"),
-    "groups": (lambda: quantize(network(), group_size=32), ArgumentError, "not there yet"),
+    "nf4": (lambda: quantize(network(), scheme="nf4"), ArgumentError, "'nf4', and the weights"),
+    "nf4 of 8 bits": (
+        lambda: quantize(network(), "weight_only", bits=8, scheme="nf4"), ArgumentError,
+        "bits is 8 and scheme is 'nf4'",
+    ),
     "asymmetric": (
         lambda: quantize(network(), scheme="asymmetric"), ArgumentError, "are symmetric",
     ),
+    "static groups": (
+        lambda: quantize(network(), "static", group_size=32, data=[]), ArgumentError,
+        "group_size is 32 and method is 'static'",
+    ),
+    "groups and one scale": (
+        lambda: quantize(network(), group_size=32, per_channel=False), ArgumentError,
+        "group_size is 32 and per_channel is False",
+    ),
+    "weights of one scale": (
+        lambda: quantize(network(), "weight_only", per_channel=False), ArgumentError,
+        "per_channel is False and method is 'weight_only'",
+    ),
     "group": (lambda: quantize(network(), group_size=0), ArgumentError, "group_size is 0"),
+    "half a group": (
+        lambda: quantize(network(), "weight_only", group_size=0.5), ArgumentError,
+        "group_size is 0.5",
+    ),
+    "no data to compensate by": (
+        lambda: quantize(network(), "weight_only", data=[]), ArgumentError, "are empty",
+    ),
+    "NaN to compensate by": (
+        lambda: quantize(network(), "weight_only", data=[drawn(3, 64) * np.nan]), ArgumentError,
+        "layer '0' cannot be compensated: there is NaN",
+    ),
     "calibration": (
         lambda: quantize(network(), "static", data=[], calibration="best"), ArgumentError, "best",
     ),

@@ -23,7 +23,8 @@ OPS = sorted(
     ),
     key=lambda op: op.name,
 )
-PRODUCTS = ("matmul", "matmul_nt", "matmul_tn", "conv", "linear")  # their order depends on shapes
+# Their order depends on shapes.
+PRODUCTS = ("matmul", "matmul_nt", "matmul_tn", "conv", "linear", "matmul_grouped")
 
 
 def small(op: Op) -> list:

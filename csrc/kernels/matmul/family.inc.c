@@ -4,6 +4,8 @@
  *
  *            matmul_prepare: b [K, N] -> p; matmul_prepared: a [M, K], p -> c [M, N], with b in the
  *            order in which the tiles read it (matmul/prepared.inc.c).
+ *            matmul_grouped, matmul_grouped_zero, matmul_grouped_integer: weights of 4 or 8 bits in
+ *            groups along k (matmul/grouped.inc.c, matmul/grouped_integer.inc.c).
  *            matmul_sum: start [M, N], a [T, M, K], b [T, K, N] -> start plus all products, in
  *            turn (matmul/sum.inc.c).
  * Attributes of matmul_prepare i: M; of matmul_sum i: backward (0 or 1).
@@ -96,6 +98,8 @@ static hyb_range matmul_rows(const hyb_call *call, size_t itemsize)
 #undef EACH
 
 #include "kernels/matmul/bytes.inc.c"
+#include "kernels/matmul/grouped.inc.c"
+#include "kernels/matmul/grouped_integer.inc.c"
 
 #define MATMUL_ROW(t)                                                                            \
     HYB_TABLE_ROW(matmul, HYB_DTYPE_##t, 2, 1, 0, HYB_POST_OPS, prepare_matmul_##t, matmul_##t)
@@ -115,6 +119,16 @@ const hyb_kernel HYB_SYM(hyb_matmul_kernels)[] = {
                   matmul_integer)
     HYB_TABLE_ROW(matmul_integer, HYB_U8, 2, 1, 0, HYB_POST_OPS, prepare_matmul_integer,
                   matmul_integer)
+    HYB_TABLE_ROW(matmul_grouped, HYB_F32, 3, 1, 2, HYB_PLAIN, prepare_matmul_grouped,
+                  matmul_grouped)
+    HYB_TABLE_ROW(matmul_grouped_zero, HYB_F32, 4, 1, 2, HYB_PLAIN, prepare_matmul_grouped_zero,
+                  matmul_grouped_zero)
+    HYB_TABLE_ROW(matmul_grouped, HYB_F64, 3, 1, 2, HYB_PLAIN, prepare_matmul_grouped_f64,
+                  matmul_grouped_f64)
+    HYB_TABLE_ROW(matmul_grouped_zero, HYB_F64, 4, 1, 2, HYB_PLAIN,
+                  prepare_matmul_grouped_zero_f64, matmul_grouped_zero_f64)
+    HYB_TABLE_ROW(matmul_grouped_integer, HYB_I8, 3, 1, 1, HYB_PLAIN,
+                  prepare_matmul_grouped_integer, matmul_grouped_integer)
     {0},
 };
 #undef MATMUL_ROW

@@ -28,6 +28,8 @@ app = typer.Typer()
 
 TUNED = 5  # epochs by a teacher
 RATE = 1e-3  # of Adam, for students in files
+KINDS = ("int8", "int4", "nf4")
+GROUP = 32  # inputs with one scale, where weights have 4 bits
 
 Metric = Callable[[Module, Any], float]
 
@@ -51,8 +53,18 @@ def compress(
         bool,
         typer.Option("--int8", help="weights of 8 bits; the default but for --prune, --distill"),
     ] = False,
-    int4: Annotated[bool, typer.Option("--int4", help="weights of 4 bits")] = False,
-    method: Annotated[str | None, typer.Option(help="dynamic or static; default: dynamic")] = None,
+    int4: Annotated[
+        bool, typer.Option("--int4", help="weights of 4 bits; alone, unless --method says more")
+    ] = False,
+    nf4: Annotated[
+        bool, typer.Option("--nf4", help="weights of 4 bits that are quantiles; alone")
+    ] = False,
+    group_size: Annotated[
+        int | None, typer.Option(help="inputs with one scale; of 4 bits: 32")
+    ] = None,
+    method: Annotated[
+        str | None, typer.Option(help="dynamic, static or weight_only; default: dynamic")
+    ] = None,
     calibration: Annotated[
         str | None, typer.Option(help="of static: minmax, percentile, mse or kl")
     ] = None,
@@ -97,12 +109,15 @@ def compress(
     returns one.  Models from the list have data, and are trained first unless
     their weights are given.
     """
-    if int8 and int4:
-        fail("--int8 and --int4 exclude each other.")
+    kinds = [f"--{name}" for name, chosen in zip(KINDS, (int8, int4, nf4), strict=True) if chosen]
+    if len(kinds) > 1:
+        fail(f"{kinds[0]} and {kinds[1]} exclude each other.")
     if epochs is not None and epochs < 1:
         fail(f"--epochs {epochs}: at least one is needed.")
     if calibration is not None and method is None:
         method = "static"
+    if method is None and (int4 or nf4):
+        method = "weight_only"
     if calibration is not None and method != "static":
         fail(f"--calibration is of --method static, not of {method}.")
     if structure is not None and prune is None:
@@ -111,11 +126,17 @@ def compress(
         fail("--teacher-weights goes with --distill.")
     if tune is not None and (tune < 1 or (prune is None and distill is None)):
         fail(f"--tune {tune}: give at least one epoch, with --prune or --distill.")
-    integers = int8 or int4 or method is not None or (prune is None and distill is None)
+    chosen = bool(kinds) or method is not None or group_size is not None
+    integers = chosen or (prune is None and distill is None)
+    if group_size is None and (int4 or nf4) and method != "static":
+        group_size = GROUP
     if prune is not None and not 0 <= prune < 1:
         fail(f"--prune {prune}: give a share from 0 up to below 1.")
     try:  # whatever can be said before minutes of work
-        Scheme.checked(method or "dynamic", 4 if int4 else 8, None, "symmetric", True)
+        numbers = "nf4" if nf4 else "symmetric"
+        wanted = Scheme.checked(
+            method or "dynamic", 4 if int4 or nf4 else 8, group_size, numbers, True
+        )
         require_method(calibration or "minmax")
         require_choice("--structure", structure or "element", tuple(STRUCTURES))
         if distill is not None and ":" not in distill:
@@ -131,7 +152,7 @@ def compress(
             given = from_list(find(model), weights, skip or [], epochs, seed)
         if tune is not None and distill is None and given.example is None:
             fail(f"--tune is for models from the list: how {model} trains is not known.")
-        skipped, bits = skip or [], 4 if int4 else 8
+        skipped = skip or []
         made = copy.deepcopy(given.model)
         shape = structure or "element"
         if prune is not None:
@@ -146,9 +167,11 @@ def compress(
             example = inputs_of(given) if shape in ("channel", "head") else ()
             made = hy.compress.remove(made, *example)
         if integers:
-            made = quantized(made, given, method or "dynamic", calibration, bits, skipped)
+            made = quantized(made, given, wanted, calibration, skipped)
         if sensitivity:
-            rows = hy.compress.sensitivity(given.model, given.comparing, given.metric, bits=bits)
+            rows = hy.compress.sensitivity(
+                given.model, given.comparing, given.metric, bits=wanted.bits
+            )
             typer.echo(f"{rows}\n")
         typer.echo(hy.compress.report(given.model, made, given.comparing, given.metric))
         if out is not None:
@@ -161,18 +184,14 @@ def compress(
 
 
 def quantized(
-    model: Module,
-    given: ModelWithData,
-    method: str,
-    calibration: str | None,
-    bits: int,
-    skip: list[str],
+    model: Module, given: ModelWithData, wanted: Scheme, calibration: str | None, skip: list[str]
 ) -> Module:
     """``model`` in integers."""
-    settings: dict[str, Any] = {"bits": bits, "skip": skip}
-    if method == "static":
+    settings: dict[str, Any] = {"bits": wanted.bits, "skip": skip}
+    settings |= {"group_size": wanted.group_size, "scheme": wanted.scheme}
+    if wanted.method == "static":
         settings |= {"data": given.calibrating, "calibration": calibration or "minmax"}
-    return hy.compress.quantize(model, method, **settings)
+    return hy.compress.quantize(model, wanted.method, **settings)
 
 
 def start(

@@ -100,7 +100,7 @@ def _owners(model: Module) -> dict[int, tuple[str, Module]]:
         for kind in ("parameters", "buffers"):
             for name, tensor in holder._own(kind):
                 if isinstance(holder, QuantizedLayer):  # bytes and scales stand for one weight
-                    name = name.removesuffix("_q").removesuffix("_scale")
+                    name = name.removesuffix("_q").removesuffix("_scale").removesuffix("_zero")
                 found.setdefault(id(tensor), (f"{path}.{name}" if path else name, holder))
     return found
 

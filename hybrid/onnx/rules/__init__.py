@@ -3,6 +3,7 @@
 from hybrid.onnx.rules import control_rules as control_rules
 from hybrid.onnx.rules import elementwise_rules as elementwise_rules
 from hybrid.onnx.rules import function_rules as function_rules
+from hybrid.onnx.rules import grouped_rules as grouped_rules
 from hybrid.onnx.rules import index_rules as index_rules
 from hybrid.onnx.rules import layer_rules as layer_rules
 from hybrid.onnx.rules import reduction_rules as reduction_rules

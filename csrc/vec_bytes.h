@@ -1,0 +1,155 @@
+/* vec_bytes.h - bytes and halves of bytes: tables in registers, and exact sums of products; a part of
+ * vec.h. */
+
+/* Lanes of v by their numbers. */
+static inline v_f32 v_pick_f32(v_f32 v, v_i32 lane)
+{
+#if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
+    return (v_f32)_mm512_permutexvar_ps((__m512i)lane, (__m512)v);
+#elif defined(__x86_64__) && HYB_VECTOR_BYTES == 32
+    return (v_f32)_mm256_permutevar8x32_ps((__m256)v, (__m256i)lane);
+#else
+    v_f32 picked;
+    for (int i = 0; i < HYB_LANES_32; i++)
+        picked[i] = v[lane[i]];
+    return picked;
+#endif
+}
+
+/* As many bytes as there are lanes, each with its sign. */
+static inline v_i32 v_widen_i8(const void *bytes)
+{
+#if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
+    return (v_i32)_mm512_cvtepi8_epi32(_mm_loadu_si128(bytes));
+#elif defined(__x86_64__) && HYB_VECTOR_BYTES == 32
+    return (v_i32)_mm256_cvtepi8_epi32(_mm_loadl_epi64(bytes));
+#else
+    int32_t word;
+    memcpy(&word, bytes, sizeof word);
+    const v_u32 every = v_splat_u32((uint32_t)word);
+    const v_u32 power = {1u << 24, 1u << 16, 1u << 8, 1}; /* SSE2 has no shifts lane by lane */
+    return (v_i32)(every * power) >> 24;
+#endif
+}
+
+/* 1 where 16 numbers are a table in registers: table[index] for each lane, 0 <= index < 16. */
+#if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
+#define HYB_TABLES_OF_16 1
+static inline v_f32 v_look_up_f32(const float *table, v_i32 index)
+{
+    return (v_f32)_mm512_permutexvar_ps((__m512i)index, (__m512)v_load_f32(table));
+}
+#elif defined(__x86_64__) && HYB_VECTOR_BYTES == 32
+#define HYB_TABLES_OF_16 1
+static inline v_f32 v_look_up_f32(const float *table, v_i32 index)
+{
+    const __m256 low = _mm256_permutevar8x32_ps((__m256)v_load_f32(table), (__m256i)index);
+    const __m256 high = _mm256_permutevar8x32_ps((__m256)v_load_f32(table + 8), (__m256i)index);
+    return (v_f32)_mm256_blendv_ps(low, high, (__m256)(v_i32)(index << 28));
+}
+#else
+#define HYB_TABLES_OF_16 0
+static inline v_f32 v_look_up_f32(const float *table, v_i32 index)
+{
+    v_f32 found;
+    for (int i = 0; i < HYB_LANES_32; i++)
+        found[i] = table[index[i]];
+    return found;
+}
+#endif
+
+/* 1 where a table is faster byte by byte: of each of its numbers there is one byte in each of four
+ * planes.  Of 32 bytes, the numbers of the lower halves go to 0 to 3, those of the upper ones to 4
+ * to 7: lane 4 h + l of number i is that of byte 16 h + 4 i + l. */
+#if defined(__x86_64__) && HYB_VECTOR_BYTES == 32
+#define HYB_TABLES_OF_PLANES 1
+static inline void v_planes_of(const float *table, v_u8 planes[4])
+{
+    unsigned char bytes[4][32];
+    for (int i = 0; i < 16; i++) {
+        unsigned char item[4];
+        memcpy(item, table + i, 4);
+        for (int p = 0; p < 4; p++)
+            bytes[p][i] = bytes[p][16 + i] = item[p];
+    }
+    for (int p = 0; p < 4; p++)
+        planes[p] = v_load_u8(bytes[p]);
+}
+static inline __attribute__((always_inline)) void v_look_up_halves(v_u8 bytes, const v_u8 planes[4],
+                                                                   v_f32 found[8])
+{
+    const __m256i fifteen = _mm256_set1_epi8(15);
+    const __m256i of[2] = {
+        _mm256_and_si256((__m256i)bytes, fifteen),
+        _mm256_and_si256(_mm256_srli_epi16((__m256i)bytes, 4), fifteen),
+    };
+#pragma GCC unroll 2
+    for (int h = 0; h < 2; h++) {
+        __m256i plane[4];
+#pragma GCC unroll 4
+        for (int p = 0; p < 4; p++)
+            plane[p] = _mm256_shuffle_epi8((__m256i)planes[p], of[h]);
+        const __m256i a = _mm256_unpacklo_epi8(plane[0], plane[1]);
+        const __m256i b = _mm256_unpackhi_epi8(plane[0], plane[1]);
+        const __m256i c = _mm256_unpacklo_epi8(plane[2], plane[3]);
+        const __m256i d = _mm256_unpackhi_epi8(plane[2], plane[3]);
+        found[4 * h] = (v_f32)_mm256_unpacklo_epi16(a, c);
+        found[4 * h + 1] = (v_f32)_mm256_unpackhi_epi16(a, c);
+        found[4 * h + 2] = (v_f32)_mm256_unpacklo_epi16(b, d);
+        found[4 * h + 3] = (v_f32)_mm256_unpackhi_epi16(b, d);
+    }
+}
+#else
+#define HYB_TABLES_OF_PLANES 0
+#endif
+
+/* a[2i] b[2i] + a[2i+1] b[2i+1] of unsigned and signed bytes, where that fits into 16 bits. */
+static inline v_i16 v_pairs_of_bytes(v_u8 a, v_i8 b)
+{
+#if defined(__x86_64__) && HYB_VECTOR_BYTES > 16
+    return (v_i16)HYB_X86(maddubs_epi16)(HYB_X86_WORDS(a), HYB_X86_WORDS(b));
+#else
+    const v_i16 first = (v_i16)((v_u16)a & 255) * ((v_i16)((v_u16)b << 8) >> 8);
+    return first + (v_i16)((v_u16)a >> 8) * ((v_i16)b >> 8);
+#endif
+}
+
+/* a[2i] + a[2i+1]. */
+static inline v_i32 v_pairs_of_i16(v_i16 a)
+{
+#if defined(__x86_64__)
+    return (v_i32)HYB_X86(madd_epi16)(HYB_X86_WORDS(a), HYB_X86(set1_epi16)(1));
+#else
+    return ((v_i32)((v_u32)a << 16) >> 16) + ((v_i32)a >> 16);
+#endif
+}
+
+/* The sums of four neighbours of a, then of b, c, and d. */
+static inline v_i32 v_sums_of_4(v_i32 a, v_i32 b, v_i32 c, v_i32 d)
+{
+#if defined(__x86_64__)
+#define SUMS_OF_2(a, b, size)                                                        \
+    ((v_i32)HYB_X86(unpacklo_epi##size)(HYB_X86_WORDS(a), HYB_X86_WORDS(b)) +        \
+     (v_i32)HYB_X86(unpackhi_epi##size)(HYB_X86_WORDS(a), HYB_X86_WORDS(b)))
+    const v_i32 first = SUMS_OF_2(a, b, 32), second = SUMS_OF_2(c, d, 32);
+    const v_i32 sums = SUMS_OF_2(first, second, 64); /* of a, b, c, d in each 128 bits */
+#undef SUMS_OF_2
+#if HYB_VECTOR_BYTES == 64
+    const v_i32 order = {0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15};
+    return (v_i32)_mm512_permutexvar_epi32((__m512i)order, (__m512i)sums);
+#elif HYB_VECTOR_BYTES == 32
+    const v_i32 order = {0, 4, 1, 5, 2, 6, 3, 7};
+    return (v_i32)_mm256_permutevar8x32_epi32((__m256i)sums, (__m256i)order);
+#else
+    return sums;
+#endif
+#else
+    const v_i32 of[4] = {a, b, c, d};
+    v_i32 sums;
+    for (int i = 0; i < HYB_LANES_32; i++) {
+        const int v = i / (HYB_LANES_32 / 4), lane = i % (HYB_LANES_32 / 4) * 4;
+        sums[i] = of[v][lane] + of[v][lane + 1] + of[v][lane + 2] + of[v][lane + 3];
+    }
+    return sums;
+#endif
+}
