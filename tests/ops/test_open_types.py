@@ -43,6 +43,9 @@ CONDITIONS = {
         "the layout depends on sizes",
     ),
     **dict.fromkeys(("qr", "svd", "svd_full", "svdvals"), "the shorter side counts"),
+    **dict.fromkeys(
+        ("matmul_grouped", "matmul_grouped_integer"), "a byte, or a group, has several inputs"
+    ),
     "matmul_sum": "short sums are made another way",
 }  # fmt: skip
 # Rules that refuse symbols of which they cannot know that they agree.

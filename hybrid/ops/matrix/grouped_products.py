@@ -108,7 +108,8 @@ def _values(packed: np.ndarray, size: int, table: bool, dtype: Any) -> np.ndarra
     """The weights before they are scaled."""
     if packed.dtype == np.int8:
         return packed.astype(dtype)
-    halves = np.stack([packed & 15, packed >> 4], -1).reshape(len(packed), -1)[:, :size]
+    halves = np.stack([packed & 15, packed >> 4], -1)
+    halves = halves.reshape(len(packed), 2 * packed.shape[1])[:, :size]
     return NORMAL_FLOAT[halves].astype(dtype) if table else halves.astype(dtype) - OFFSET
 
 
