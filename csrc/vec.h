@@ -348,6 +348,7 @@ static inline v_f32 v_narrow(v_f64 first, v_f64 second)
 #endif
 
 #include "vec_exponent.h"
+#include "vec_bytes.h"
 
 /* Masks to bytes 0 or 1, and bytes (0: false) to masks: _16, _32 and _64 for masks of lanes of as
  * many bits. */

@@ -83,4 +83,5 @@ def quantized_weight(weight: Tensor, high: int, axis: int | None) -> tuple[Tenso
         else scale.reshape([-1 if i == axis else 1 for i in range(numbers.ndim)])
     )
     steps = np.clip(np.nan_to_num(np.rint(numbers / wide)), -high, high)
-    return asarray(steps.astype(np.int8)), asarray(scale)
+    # Copies, whose memory is the library's own: plans keep what they make of such.
+    return asarray(steps.astype(np.int8), copy=True), asarray(scale, copy=True)

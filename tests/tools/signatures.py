@@ -40,6 +40,7 @@ SIGNLESS = ("eigh", "svd", "svd_full")
 MACHINES_OWN = (
     *("conv_prepare", "conv_prepared", "conv_blocked_prepare", "conv_blocked"),
     *("matmul_prepare", "matmul_prepared"),
+    *("matmul_integer_prepare", "matmul_integer_prepared"),
 )
 RENEW = "python -m tests.tools.signatures --renew"
 ADVICE = (

@@ -1,4 +1,5 @@
 /* matmul/operands.inc.c - stacks of matrices as products take them; no table. */
+#pragma once
 
 static inline int64_t matmul_smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 
