@@ -7,11 +7,13 @@
 
 #define HYB_ISA avx512_dot
 #define HYB_VECTOR_BYTES 64
+#define HYB_DOT_BYTES 1
 #include "isa/begin_avx512_dot.h"
 
 #include "vec.h"
 #include "kernels/operands.inc.c"
 #include "kernels/dot.inc.c"
+#include "kernels/dot_bytes.inc.c"
 
 #include "isa/end.h"
 #endif

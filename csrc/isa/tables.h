@@ -8,14 +8,15 @@
 #include "kernel.h"
 
 #if defined(__x86_64__)
-#define HYB_ISAS(X)                             \
-    X(baseline, 0)                              \
-    HYB_IF(HYB_HAS_ISA(avx2))(X(avx2, 1))       \
-    HYB_IF(HYB_HAS_ISA(avx512))(X(avx512, 2) X(avx512_dot, 3))
-#define HYB_TABLES(X)                                             \
-    HYB_FAMILIES(X, baseline)                                     \
-    HYB_IF(HYB_HAS_ISA(avx2))(HYB_FAMILIES(X, avx2))              \
-    HYB_IF(HYB_HAS_ISA(avx512))(HYB_FAMILIES(X, avx512) X(dot, avx512_dot))
+#define HYB_ISAS(X)                                      \
+    X(baseline, 0)                                       \
+    HYB_IF(HYB_HAS_ISA(avx2))(X(avx2, 1) X(avx_vnni, 2)) \
+    HYB_IF(HYB_HAS_ISA(avx512))(X(avx512, 3) X(avx512_dot, 4))
+#define HYB_TABLES(X)                                                       \
+    HYB_FAMILIES(X, baseline)                                               \
+    HYB_IF(HYB_HAS_ISA(avx2))(HYB_FAMILIES(X, avx2) X(dot_bytes, avx_vnni)) \
+    HYB_IF(HYB_HAS_ISA(avx512))                                             \
+    (HYB_FAMILIES(X, avx512) X(dot, avx512_dot) X(dot_bytes, avx512_dot))
 #elif defined(__aarch64__)
 #define HYB_ISAS(X) X(baseline, 0) HYB_IF(HYB_HAS_ISA(neon))(X(neon, 1))
 #define HYB_TABLES(X) HYB_FAMILIES(X, baseline) HYB_IF(HYB_HAS_ISA(neon))(HYB_FAMILIES(X, neon))

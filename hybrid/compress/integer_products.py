@@ -7,7 +7,7 @@ from hybrid.compress.functional import quantize
 from hybrid.core.dataclass import dataclass
 from hybrid.core.types import float32, int8, int32, uint8
 from hybrid.eager.tensor import Tensor
-from hybrid.ops.matrix.matmul_variants import matmul_integer
+from hybrid.ops.matrix.matmul_variants import matmul_integer_nt
 from hybrid.ops.support.dtypes import made_of_integers
 
 
@@ -43,7 +43,7 @@ def dynamic_linear(x: Tensor, weight: tuple[Tensor, Tensor], bias: Tensor | None
     q, scale = weight
     rows = ops.reshape(x, (-1, q.shape[1])) if x.ndim != 2 else x
     steps, s_x = rows_quantized(rows, (1,))
-    y = ops.astype(matmul_integer(steps, ops.permute_dims(q, (1, 0))), float32)
+    y = ops.astype(matmul_integer_nt(steps, q), float32)
     y = ops.multiply(ops.multiply(y, s_x), scale)
     y = made_of_integers(y if bias is None else ops.add(y, bias), x)
     return y if x.ndim == 2 else ops.reshape(y, (*x.shape[:-1], q.shape[0]))
@@ -58,7 +58,7 @@ def static_linear(
     """``x @ weight.T + bias`` by an int8 ``weight`` [out, in], its scale and its ``sums``."""
     q, scale, total = weight
     rows = ops.reshape(x, (-1, q.shape[1])) if x.ndim != 2 else x
-    products = matmul_integer(activations.quantized(rows), ops.permute_dims(q, (1, 0)))
+    products = matmul_integer_nt(activations.quantized(rows), q)
     y = made_of_integers(static_result(products, (scale, total, bias), activations), x)
     return y if x.ndim == 2 else ops.reshape(y, (*x.shape[:-1], q.shape[0]))
 

@@ -82,8 +82,8 @@ class QuantizedLayer(Module):
 
     def calibrate(self, scale: Any, zero: Any) -> None:
         """Take static activations: uint8 of one ``scale`` and ``zero`` point."""
-        self.register_buffer("input_scale", asarray(scale, dtype=float32))
-        self.register_buffer("input_zero", asarray(zero, dtype=uint8))
+        self.register_buffer("input_scale", asarray(scale, dtype=float32, copy=True))
+        self.register_buffer("input_zero", asarray(zero, dtype=uint8, copy=True))
         self.register_buffer("weight_sums", sums(self.weight_q))
 
     @property

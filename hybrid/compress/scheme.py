@@ -118,7 +118,8 @@ def quantized_weight(weight: Tensor, high: int, axis: int | None) -> tuple[Tenso
     steps = numbers / wide
     np.clip(np.rint(steps, out=steps), -high, high, out=steps)
     steps[np.isnan(steps)] = 0
-    return asarray(steps.astype(np.int8)), asarray(scale)
+    # Copies, whose memory is the library's own: plans keep what they make of such.
+    return asarray(steps.astype(np.int8), copy=True), asarray(scale, copy=True)
 
 
 def blank_weight(weight: Tensor, axis: int | None) -> tuple[Tensor, Tensor]:

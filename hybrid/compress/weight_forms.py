@@ -116,7 +116,7 @@ def kept(integers: np.ndarray, steps: Sequence[GroupSteps], scheme: Scheme) -> d
     state = {"q": _packed(integers, scheme), "scale": _joined(scales, rows)}
     if scheme.scheme == "asymmetric":
         state["zero"] = _joined([step.zero for step in steps], rows)
-    return {end: asarray(numbers) for end, numbers in state.items()}
+    return {end: asarray(numbers, copy=True) for end, numbers in state.items()}
 
 
 def blank_groups(shape: Shape, scheme: Scheme) -> dict[str, Tensor]:

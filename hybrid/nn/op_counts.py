@@ -33,6 +33,7 @@ RULES: dict[str, Callable[[Types, Types, dict[str, Any]], int]] = {
         ("matmul_grouped", "matmul_grouped_integer"),
         lambda given, made, _: 2 * made[0].size * given[0].shape[-1],
     ),
+    "matmul_integer_nt": lambda given, made, _: 2 * made[0].size * given[0].shape[-1],
     "conv": lambda given, made, _: 2 * made[0].size * math.prod(given[1].shape[1:]),
     "conv_integer": lambda given, made, _: 2 * made[0].size * math.prod(given[1].shape[1:]),
     "conv_transpose": lambda given, made, _: 2 * given[0].size * math.prod(given[1].shape[1:]),

@@ -29,9 +29,10 @@ REASONS: dict[str, str] = {  # ops that are not written, and why
     **dict.fromkeys(
         ["map", "matmul_map", "matmul_prepared_map", "conv_map", "conv_transpose_map",
          "conv_prepared_map", "conv_blocked_map", "map_sum", "map_prod", "map_mean", "map_max",
-         "map_min", "map_any", "map_all", "matmul_prepare", "matmul_prepared", "conv_prepare",
-         "conv_prepared", "conv_blocked_prepare", "conv_blocked", "conv_integer_prepare",
-         "conv_integer_prepared"],
+         "map_min", "map_any", "map_all", "matmul_prepare", "matmul_prepared",
+         "matmul_integer_map", "matmul_integer_prepared_map", "matmul_integer_prepare",
+         "matmul_integer_prepared", "conv_prepare", "conv_prepared", "conv_blocked_prepare",
+         "conv_blocked", "conv_integer_prepare", "conv_integer_prepared"],
         _PASSES,
     ),
     **dict.fromkeys(

@@ -20,11 +20,13 @@ STEP_SECONDS = 5e-8  # of any step, with its call and what it sets up
 PRODUCT_SECONDS, CONVOLUTION_SECONDS = 2.5e-7, 7e-7
 OPERATION_SECONDS = 7e-12  # of a product: 140 GFLOP/s, which small ones reach
 
+MATMULS = ("matmul", "matmul_prepared", "matmul_integer", "matmul_integer_prepared")
+
 # Seconds per byte moved, by kernel: reductions, norms and sorting do more for each than copies.
 COPY, TYPICAL = 1.2e-11, 2.5e-11
 BYTE_SECONDS = {
     **dict.fromkeys(("copy", "take", "dropout", "unfold", "fold"), COPY),
-    **dict.fromkeys(("matmul", "matmul_prepared", "matmul_integer"), 1e-11),
+    **dict.fromkeys(MATMULS, 1e-11),
     **dict.fromkeys(("matmul_grouped", "matmul_grouped_zero", "matmul_grouped_integer"), 1e-9),
     **dict.fromkeys(("sort", "argsort", "topk", "distinct", "searchsorted"), 2e-9),
     **dict.fromkeys(("cholesky", "solve", "solve_lower", "solve_upper", "inv"), 1e-9),
@@ -49,7 +51,6 @@ _HEAVY = frozenset(
     )
 )
 
-MATMULS = ("matmul", "matmul_prepared", "matmul_integer")
 SUMS = "matmul_sum"
 CONVOLUTIONS = (
     *("conv", "conv_prepared", "conv_blocked", "conv_transpose", "conv_weight"),

@@ -277,6 +277,8 @@ def is_whole(view: View) -> bool:
 PRODUCTS = (
     "matmul",
     "matmul_prepared",
+    "matmul_integer",
+    "matmul_integer_prepared",
     "conv",
     "conv_transpose",
     "conv_prepared",

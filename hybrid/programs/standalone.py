@@ -55,7 +55,8 @@ override CPPFLAGS += -DHYB_EMBEDDED -Iinclude -I. $(foreach isa,$(ISA),-DHYB_BUI
 override LDFLAGS += $(STATIC) -no-pie -pthread -Wl,--gc-sections -Wl,-z,noseparate-code \\
                     -Wl,-z,norelro -Wl,--build-id=none -s
 
-SETS    := $(sort baseline $(ISA) $(patsubst avx512,avx512_dot,$(filter avx512,$(ISA))))
+SETS    := $(sort baseline $(ISA) $(patsubst avx2,avx_vnni,$(filter avx2,$(ISA))) \\
+             $(patsubst avx512,avx512_dot,$(filter avx512,$(ISA))))
 SOURCES := program.c $(wildcard runtime/*/*.c tools/*.c) $(SETS:%=isa/%.c)
 OBJECTS := $(SOURCES:%.c=build/%.o)
 

@@ -82,6 +82,8 @@ def graph_of(op, sample) -> Graph:
     elif op.name == "matmul_prepared":
         given = {"rows": operands[0].shape[-2]}
         values[2:] = builder.apply(get_op("matmul_prepare"), [values[1]], given)
+    elif op.name == "matmul_integer_prepared":
+        values[2:] = builder.apply(get_op("matmul_integer_prepare"), [values[1]], {})
     return builder.finish(builder.apply(op, values, attrs))
 
 

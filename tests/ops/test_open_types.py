@@ -51,7 +51,13 @@ CONDITIONS = {
 # Rules that refuse symbols of which they cannot know that they agree.
 REFUSED = {
     **dict.fromkeys(
-        ("conv_blocked", "conv_prepared", "conv_integer_prepared", "matmul_prepared"),
+        (
+            "conv_blocked",
+            "conv_prepared",
+            "conv_integer_prepared",
+            "matmul_prepared",
+            "matmul_integer_prepared",
+        ),
         "weights in another layout are as long as others say",
     )
 }

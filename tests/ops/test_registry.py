@@ -142,7 +142,13 @@ def test_a_graph_of_the_op_prints_and_parses_back(op):
 
 
 # Whose results say something to another op alone, which is tested with them.
-PREPARING = ("conv_prepare", "conv_blocked_prepare", "conv_integer_prepare", "matmul_prepare")
+PREPARING = (
+    "conv_prepare",
+    "conv_blocked_prepare",
+    "conv_integer_prepare",
+    "matmul_prepare",
+    "matmul_integer_prepare",
+)
 
 
 @pytest.mark.parametrize(

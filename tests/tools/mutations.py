@@ -42,7 +42,7 @@ FOLDERS = ("hybrid/convert", "hybrid/trace", "hybrid/plan", "csrc/kernels")
 MARKS = "not exhaustive and not nightly and not peers"  # what is not run, as in pyproject.toml
 AT_ONCE = (20, 300, 100_000)  # tests that are run together: a few will do, mostly
 LEFT = (".git", ".venv", "build")  # out of the copy
-WIDTHS = {"avx512_dot": 64, "avx512": 64, "avx2": 32}  # bytes of a vector
+WIDTHS = {"avx512_dot": 64, "avx512": 64, "avx_vnni": 32, "avx2": 32}  # bytes of a vector
 LONGEST = 3600.0  # seconds that tests may take: a change may make a loop endless
 
 Change = tuple[int, int, int, str]  # line, columns, and what is to stand there

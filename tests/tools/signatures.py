@@ -41,6 +41,7 @@ MACHINES_OWN = (
     *("conv_prepare", "conv_prepared", "conv_blocked_prepare", "conv_blocked"),
     *("conv_integer_prepare", "conv_integer_prepared"),
     *("matmul_prepare", "matmul_prepared"),
+    *("matmul_integer_prepare", "matmul_integer_prepared"),
 )
 RENEW = "python -m tests.tools.signatures --renew"
 ADVICE = (

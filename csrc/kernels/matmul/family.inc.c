@@ -9,8 +9,10 @@
  *            matmul_sum: start [M, N], a [T, M, K], b [T, K, N] -> start plus all products, in
  *            turn (matmul/sum.inc.c).
  * Attributes of matmul_prepare i: M; of matmul_sum i: backward (0 or 1).
+ *            matmul_integer, matmul_integer_prepare, matmul_integer_prepared: the same of bytes,
+ *            to int32 (matmul/bytes.inc.c).
  * Split      floats: the kernel shares its work out itself, so that threads can share copies of
- *            the operands; its range is one unit.  Integers: rows of the output.
+ *            the operands; its range is one unit.  Integers: rows of the output; bytes: tasks.
  * Layout     a, b: of the last two axes one is dense, the other has any stride, so transposed
  *            operands come as they are; a batch stride may be 0.  c: dense.
  * Aliasing   c overlaps no input.
@@ -115,10 +117,8 @@ static hyb_range matmul_rows(const hyb_call *call, size_t itemsize)
 const hyb_kernel HYB_SYM(hyb_matmul_kernels)[] = {
     HYB_NUMBERS(MATMUL_ROW)
     HYB_FLOATS(MATMUL_PREPARED_ROWS)
-    HYB_TABLE_ROW(matmul_integer, HYB_I8, 2, 1, 0, HYB_POST_OPS, prepare_matmul_integer,
-                  matmul_integer)
-    HYB_TABLE_ROW(matmul_integer, HYB_U8, 2, 1, 0, HYB_POST_OPS, prepare_matmul_integer,
-                  matmul_integer)
+    MATMUL_INTEGER_ROWS(HYB_I8)
+    MATMUL_INTEGER_ROWS(HYB_U8)
     HYB_TABLE_ROW(matmul_grouped, HYB_F32, 3, 1, 2, HYB_PLAIN, prepare_matmul_grouped,
                   matmul_grouped)
     HYB_TABLE_ROW(matmul_grouped_zero, HYB_F32, 4, 1, 2, HYB_PLAIN, prepare_matmul_grouped_zero,

@@ -119,7 +119,7 @@ grouped_dots(const grouped_job *job, const grouped_rows *rows, grouped_part part
             if (kind == GROUPED_HALVES || kind == GROUPED_TABLE)
                 words[c] = (v_i32)v_load_u8(at);
             if (kind == GROUPED_BYTES)
-                words[c] = v_widen_i8(at);
+                words[c] = v_spread_i8(at);
 #if HYB_TABLES_OF_PLANES
             if (kind == GROUPED_PLANES)
                 v_look_up_halves(v_load_u8(at), planes, found[c]);

@@ -1,6 +1,9 @@
 /* cpu.c - which instruction sets this machine runs, and which one is asked for. */
 #include <stdio.h>
 #include <stdlib.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include "isa/tables.h"
 #include "runtime/base/runtime.h"
@@ -12,6 +15,15 @@ enum { N_ISAS = sizeof isas / sizeof isas[0] };
 
 static char supported_names[64];
 
+#if defined(__x86_64__)
+/* Of the 256 bits that AVX2 has, too: what __builtin_cpu_supports knows by name in newer compilers. */
+static bool has_avx_vnni(void)
+{
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && (a >> 4 & 1);
+}
+#endif
+
 static bool supports(const char *isa)
 {
 #if defined(__x86_64__)
@@ -19,6 +31,8 @@ static bool supports(const char *isa)
     const bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
     if (strcmp(isa, "avx2") == 0)
         return avx2;
+    if (strcmp(isa, "avx_vnni") == 0)
+        return avx2 && has_avx_vnni();
     const bool avx512 = avx2 && __builtin_cpu_supports("avx512f") &&
                         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
                         __builtin_cpu_supports("avx512vl");

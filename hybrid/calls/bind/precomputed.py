@@ -1,5 +1,7 @@
 """Precomputed results: parts of a plan that depend only on cells, kept from call to call.
 
+A cell is a tensor that the function holds, or one that is found at a place outside the arguments at
+each call, such as a buffer of a module.
 They are computed at the first call, and again when one of those cells holds another buffer.  That
 is enough to ask: a buffer that is held here is never written in place (see ``generate.py``), and
 those that others can write (see ``ownership``) take no part.
@@ -12,10 +14,12 @@ import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hybrid.eager.tensor import Tensor
 from hybrid.errors import OutOfMemoryError
 from hybrid.memory import buffers, native
 from hybrid.plan import Plan
-from hybrid.trace.capture.captured_graph import Capture
+from hybrid.trace.capture.captured_graph import Capture, Source
+from hybrid.trace.places.address import GIVEN, Address, ArgumentLeaf
 
 PATIENCE = 3  # times in a row that what is kept serves no second call
 LIMIT = 1 << 29  # bytes that all plans of a process keep; those that were renewed first go first
@@ -23,18 +27,34 @@ PAUSE, LONGEST = 64, 1024  # calls after that in which nothing is kept, at first
 
 
 def fixed_sources(capture: Capture) -> list[int]:
-    """The sources with values that last from run to run: cells that no run writes.
+    """The sources with values that last from run to run: cells and places that no run writes.
 
     None of a function that takes part in gradients: what it reads is about to change.
     """
     if capture.gradient is not None:
         return []
     written = {source for source, _ in capture.writes}
+    places = [write.address for write in capture.place_writes]
     return [
         i
         for i, source in enumerate(capture.sources)
-        if source.kind == "cell" and i not in written and buffers.is_own(source.tensor.content)
+        if i not in written
+        and (tensor := _lasting(source, places)) is not None
+        and buffers.is_own(tensor.content)
     ]
+
+
+def _lasting(source: Source, written: Sequence[Address]) -> Tensor | None:
+    """The tensor of ``source`` if it is a cell, or at a place that is not ``written``."""
+    if source.kind == "cell":
+        return source.tensor
+    place = source.address
+    if source.kind != "attribute" or place.owner is GIVEN or type(place.owner) is ArgumentLeaf:
+        return None
+    if any([other.owner is place.owner and other.name == place.name for other in written]):
+        return None
+    tensor = place.now()
+    return tensor if isinstance(tensor, Tensor) else None
 
 
 # By their ids; the one that was renewed last is at the end.

@@ -24,13 +24,15 @@ REASONS: dict[str, str] = {
         _DRAWS: "drop drop_again attention_dropped random_bits random_normal random_uniform "
         "random_beta random_gamma random_poisson random_truncated_normal",
         _WHOLE: "cholesky eigh eigvalsh qr qr_complete svd svd_full svdvals cofactors det inv pinv "
-        "slogdet solve solve_triangular matmul_integer matmul_grouped matmul_grouped_integer",
+        "slogdet solve solve_triangular matmul_integer matmul_integer_nt matmul_grouped "
+        "matmul_grouped_integer",
         _GRADIENT: "attention_pull attention_masked_pull attention_dropped_pull channel_norm_pull "
         "layer_norm_pull rms_norm_pull cross_entropy_pull conv_weight resample_spread "
         "avg_pool_spread",
         _PASS: "map map_all map_any map_max map_mean map_min map_prod map_sum matmul_map "
         "matmul_prepared_map conv_map conv_prepared_map conv_blocked_map conv_transpose_map "
-        "matmul_sum matmul_prepare matmul_prepared conv_prepare conv_prepared conv_blocked "
+        "matmul_sum matmul_prepare matmul_prepared matmul_integer_map matmul_integer_prepared_map "
+        "matmul_integer_prepare matmul_integer_prepared conv_prepare conv_prepared conv_blocked "
         "conv_blocked_prepare conv_integer_prepare conv_integer_prepared",
         _NUMBER: "add_exact subtract_exact multiply_exact quotient index_range size_value",
         _WORLD: "py_call say stop",

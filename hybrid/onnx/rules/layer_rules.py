@@ -292,6 +292,11 @@ def matmul_integer(g: GraphWriter, a: Wire, b: Wire, *, node: Node) -> Wire:
     return g("MatMulInteger", a, *with_sign_turned(g, b), dtype=int32)
 
 
+@writes("matmul_integer_nt", node=True)
+def matmul_integer_nt(g: GraphWriter, a: Wire, b: Wire, *, node: Node) -> Wire:
+    return matmul_integer(g, a, turned(g, b), node=node)
+
+
 def with_sign_turned(g: GraphWriter, b: Wire) -> tuple[Wire, Wire, Wire]:
     """``b`` of int8 as uint8, and zero points: 0 of what it multiplies, and its own.
 

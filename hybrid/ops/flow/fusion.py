@@ -68,8 +68,9 @@ def _over_convolution(name: str) -> Op:
     return op(differentiable=False)(rule)
 
 
+_PRODUCTS = ("matmul", "matmul_prepared", "matmul_integer", "matmul_integer_prepared")
 MAPPED: dict[str, Op] = {  # of a product's operands: the op that applies a map to it
-    **{name: _over_product(name) for name in ("matmul", "matmul_prepared")},
+    **{name: _over_product(name) for name in _PRODUCTS},
     **{
         name: _over_convolution(name)
         for name in ("conv", "conv_transpose", "conv_prepared", "conv_blocked")

@@ -122,4 +122,39 @@ def matmul_integer_samples(draw):
                 yield (draw(left, *a), draw(right, *b)), {}
 
 
-matmul_integer.batch(aligned(matmul_integer))
+@op(differentiable=False)
+def matmul_integer_nt(a: TensorType, b: TensorType) -> TensorType:
+    """``matmul_integer(a, b.mT)``: eagerly it reads ``b`` as it lies, without a transposed copy."""
+    if b.rank < 2:
+        return matmul_integer.rule(a, b)
+    return matmul_integer.rule(a, b.with_shape((*b.shape[:-2], b.shape[-1], b.shape[-2])))
+
+
+@matmul_integer_nt.reference
+def matmul_integer_nt_reference(a, b):
+    return matmul_integer_reference(a, np.swapaxes(b, -1, -2))
+
+
+@matmul_integer_nt.lowering
+def matmul_integer_nt_lowering(emit, a, b, result):
+    matmul_integer_lowering(emit, a, b.swap(-1, -2), result)
+
+
+@matmul_integer_nt.samples
+def matmul_integer_nt_samples(draw):
+    for left in ("int8", "uint8"):
+        for right in ("int8", "uint8"):
+            for a, b in [
+                ((1, 64), (9, 64)),
+                ((3, 5), (7, 5)),
+                ((13, 67), (33, 67)),
+                ((2, 3, 4), (5, 4)),
+                ((3, 4), (2, 5, 4)),
+                ((0, 3), (4, 3)),
+                ((3, 0), (4, 0)),
+            ]:
+                yield (draw(left, *a), draw(right, *b)), {}
+
+
+for _op in (matmul_integer, matmul_integer_nt):
+    _op.batch(aligned(_op))

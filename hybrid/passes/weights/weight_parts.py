@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from hybrid.core.dataclass import replace
 from hybrid.ir import Builder, Node, Op, Value
-from hybrid.ops.matrix import matmul_weights
+from hybrid.ops.matrix import integer_weights, matmul_weights
 from hybrid.ops.spatial import convolution_weights
 
 
@@ -60,11 +60,20 @@ def _of_product(a: Value, b: Value, _attrs: dict[str, Any]) -> dict[str, Any] | 
     return {"rows": matmul_weights.alike(math.prod(a.type.shape[:-1]))} if paying else None
 
 
+def _of_integers(a: Value, b: Value, _attrs: dict[str, Any]) -> dict[str, Any] | None:
+    return {} if integer_weights.pays(a.type, b.type) else None
+
+
 _PARTS = {
     "conv": _ProductParts(
         convolution_weights.conv_prepare, convolution_weights.conv_prepared, _of_convolution
     ),
     "matmul": _ProductParts(
         matmul_weights.matmul_prepare, matmul_weights.matmul_prepared, _of_product
+    ),
+    "matmul_integer": _ProductParts(
+        integer_weights.matmul_integer_prepare,
+        integer_weights.matmul_integer_prepared,
+        _of_integers,
     ),
 }

@@ -523,3 +523,73 @@ def test_threads_never_see_a_mixture() -> None:
         thread.join()
     assert not failures
     assert (function(x).numpy() == 300.0 * step).all()
+
+
+# Buffers of modules -----------------------------------------------------------------------------
+
+
+class Holder(hy.nn.Module):
+    """A convolution whose kernel is a buffer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("kernel", own())
+
+    def forward(self, x: hy.Tensor) -> hy.Tensor:
+        return functional.conv2d(x, self.kernel, padding=1)
+
+
+def replaced_buffer(holder, n):
+    holder.kernel = own(n)
+
+
+def of_the_buffer(change):
+    return lambda holder, n: change(holder.kernel, n)
+
+
+BUFFER_WAYS = {"replaced": replaced_buffer} | {way.__name__: of_the_buffer(way) for way in WAYS}
+
+
+@pytest.mark.parametrize("change", BUFFER_WAYS)
+def test_a_buffer_that_is_written_or_replaced_is_seen(change) -> None:
+    holder = Holder()
+    function = hy.hybridize(lambda x: holder(x))
+    for n in range(1, 7):
+        found = warm(function, holder)
+        assert found.nbytes > 0
+        before = holder(X)
+        BUFFER_WAYS[change](holder, n)
+        assert not same(holder(X), before)
+        checked(function, holder)
+
+
+def test_a_buffer_that_is_lent_is_not_relied_on() -> None:
+    holder = Holder()
+    function = hy.hybridize(lambda x: holder(x))
+    warm(function, holder)
+    view = np.from_dlpack(holder.kernel)
+    for value in (1.0, 2.0):
+        before = holder(X)
+        written(view.ctypes.data, value)
+        assert not same(holder(X), before)
+        checked(function, holder)
+
+
+def test_a_buffer_that_the_run_replaces_takes_no_part() -> None:
+    holder = Holder()
+
+    def eager(x):
+        y = functional.conv2d(x, holder.kernel, padding=1)
+        holder.kernel = holder.kernel * 0.5
+        return y
+
+    function = hy.hybridize(eager)
+    first = holder.kernel
+    for _ in range(3):
+        function(X)
+    got = function(X)
+    assert kept_of(function) is None
+    holder.kernel = first
+    for _ in range(3):
+        eager(X)
+    assert same(got, eager(X))

@@ -40,6 +40,35 @@ CASES = {
         }
         """,
     ),
+    "a product of bytes": (
+        """
+        graph @f(%a: u8[8,2], %b: i8[2,4], %z: i32[4], %s: f32[4]) {
+          %p: i32[8,4] = matmul_integer %a, %b
+          %r: f32[8,4] = map %p, %z, %s {
+            (%p: i32[8,4], %z: i32[4], %s: f32[4]) {
+              %d: i32[8,4] = subtract %p, %z
+              %f: f32[8,4] = cast %d {dtype=f32}
+              %y: f32[8,4] = multiply %f, %s
+              return %y
+            }
+          }
+          return %r
+        }
+        """,
+        """
+        graph @f(%a: u8[8,2], %b: i8[2,4], %z: i32[4], %s: f32[4]) {
+          %r: f32[8,4] = matmul_integer_map %a, %b, %z, %s {
+            (%p: i32[8,4], %z: i32[4], %s: f32[4]) {
+              %d: i32[8,4] = subtract %p, %z
+              %f: f32[8,4] = cast %d {dtype=f32}
+              %y: f32[8,4] = multiply %f, %s
+              return %y
+            }
+          }
+          return %r
+        }
+        """,
+    ),
     "a convolution": (
         """
         graph @f(%x: f32[2,3,8,8], %w: f32[4,3,3,3], %b: f32[4,1,1], %r: f32[2,4,6,6]) {

@@ -21,6 +21,21 @@ CASES = {
         }
         """,
     ),
+    "the right operand of a product of bytes": (
+        """
+        graph @f(%x: u8[2,3], %w: i8[5,3]) {
+          %y: i32[2,5] = matmul_integer_nt %x, %w
+          return %y
+        }
+        """,
+        """
+        graph @f(%x: u8[2,3], %w: i8[5,3]) {
+          %t: i8[3,5] = permute_dims %w {axes=(1, 0)}
+          %y: i32[2,5] = matmul_integer %x, %t
+          return %y
+        }
+        """,
+    ),
     "the left operand transposed, in a batch": (
         """
         graph @f(%x: f64[4,3,2], %w: f64[4,3,5]) {
