@@ -31,7 +31,7 @@ REASONS: dict[str, str] = {  # ops that are not written, and why
          "conv_prepared_map", "conv_blocked_map", "map_sum", "map_prod", "map_mean", "map_max",
          "map_min", "map_any", "map_all", "matmul_prepare", "matmul_prepared", "conv_prepare",
          "conv_prepared", "conv_blocked_prepare", "conv_blocked", "conv_integer_prepare",
-         "conv_integer_prepared"],
+         "conv_integer_prepared", "conv_integer_map", "conv_integer_prepared_map"],
         _PASSES,
     ),
     **dict.fromkeys(

@@ -148,11 +148,10 @@ def append_map(low: Lowering, inputs: list[View], outputs: list[View], ops: list
 
 def _host(region: Graph, product: Value) -> Value | None:
     """A result of ``region`` in whose place the product may wait to be read."""
-    size = product.type.dtype.itemsize
     last_read = max(at for at, node in enumerate(region.nodes) if product in node.operands)
     for node in region.nodes[last_read:]:
         for value in node.results:
-            if value in region.results and value.type.dtype.itemsize == size:
+            if value in region.results and value.type.dtype is product.type.dtype:
                 return value
     return None
 

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from hybrid.ir import Graph, Node, Value, with_regions
 from hybrid.ops.flow.fusion import MAPPED
+from hybrid.ops.matrix.matmul_variants import BYTES
 from hybrid.passes.fusion.fuse import MAX_OPERANDS, MAX_RESULTS, is_fusable, owns_graphs, region_of
 
 
@@ -50,8 +51,10 @@ def fuse_products(graph: Graph) -> Graph:
 
 
 def _takes_post_ops(node: Node) -> bool:
-    """A floating product; those of integers are plain loops without post-ops."""
-    return node.op.name in MAPPED and node.results[0].type.dtype.is_floating
+    """A product of floats or bytes; those of other integers are plain loops without post-ops."""
+    if node.op.name not in MAPPED:
+        return False
+    return node.results[0].type.dtype.is_floating or node.operands[0].type.dtype in BYTES
 
 
 def _is_post_op(node: Node | None, product: Value) -> bool:
