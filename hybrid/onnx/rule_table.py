@@ -32,7 +32,8 @@ REASONS: dict[str, str] = {  # ops that are not written, and why
          "map_min", "map_any", "map_all", "matmul_prepare", "matmul_prepared",
          "matmul_integer_map", "matmul_integer_prepared_map", "matmul_integer_prepare",
          "matmul_integer_prepared", "conv_prepare", "conv_prepared", "conv_blocked_prepare",
-         "conv_blocked", "conv_integer_prepare", "conv_integer_prepared"],
+         "conv_blocked", "conv_integer_prepare", "conv_integer_prepared",
+         "conv_integer_map", "conv_integer_prepared_map"],
         _PASSES,
     ),
     **dict.fromkeys(

@@ -283,6 +283,8 @@ PRODUCTS = (
     "conv_transpose",
     "conv_prepared",
     "conv_blocked",
+    "conv_integer",
+    "conv_integer_prepared",
 )
 REDUCTIONS = ("sum", "prod", "mean", "max", "min", "any", "all")
 

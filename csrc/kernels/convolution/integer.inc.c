@@ -36,6 +36,7 @@
 #define INTEGER_PER 2
 #endif
 #define INTEGER_DEPTH 384                       /* words of the sum of a result that are a block */
+#define INTEGER_NEAR (24 << 10)                 /* bytes of copies that stay in the first cache */
 #define INTEGER_LARGEST (INT64_C(1) << 24)      /* words of copies, at most, for long rows */
 #if HYB_VECTOR_BYTES == 64
 #define INTEGER_ROWS 12
@@ -339,6 +340,46 @@ integer_tile(int rows, int vectors, const uint32_t *w, const uint32_t *b, int64_
 INTEGER_EACH_ROWS(INTEGER_TILES)
 static const integer_tile_fn integer_placed[INTEGER_ROWS][2] = {INTEGER_EACH_ROWS(INTEGER_PLACED)};
 
+/* What the tiles of one block of results and of channels read and write. */
+typedef struct {
+    const integer_job *job;
+    const uint32_t    *weights, *sums, *copy; /* sums of rows of weights */
+    const int64_t     *place;
+    int32_t           *results;
+    int64_t            depth, columns;
+    bool               add;
+} integer_step;
+
+/* Columns [q, q_end) of the results of panels [first, last). */
+static void integer_panels(const integer_step *t, int64_t first, int64_t last, int64_t q,
+                           int64_t q_end)
+{
+    const integer_weights *w = &t->job->weights;
+    const int64_t plane = t->job->shape.result_plane;
+    for (int64_t panel = first; panel < last; panel++) {
+        const int64_t row = integer_row(w, panel), rows = w->low + (panel < w->tall);
+        const uint32_t *a = t->weights + row * t->depth;
+        int32_t start[INTEGER_ROWS];
+        for (int64_t r = 0; INTEGER_PER == 4 && r < rows; r++)
+            start[r] = t->add ? 0 : (int32_t)(0u - (uint32_t)t->job->zero * t->sums[row + r]);
+        for (int64_t at = q, n; at < q_end; at += n) {
+            const int64_t left = q_end - at, size = left > INTEGER_LANES;
+            const int64_t there = INTEGER_LANES << size;
+            int32_t found[INTEGER_ROWS * 2 * INTEGER_LANES], *to = t->results + row * plane + at;
+            n = matmul_smaller(there, left);
+            const bool whole = n == there;
+            integer_placed[rows - 1][size](a, t->copy + at, 0, whole ? to : found,
+                                           whole ? plane : there, t->depth, whole && t->add,
+                                           t->place, INTEGER_PER == 4 ? start : NULL);
+            for (int64_t r = 0; !whole && r < rows; r++, to += plane)
+                for (int64_t i = 0; i < n; i++) {
+                    const uint32_t sum = (uint32_t)found[r * there + i];
+                    to[i] = (int32_t)(t->add ? (uint32_t)to[i] + sum : sum);
+                }
+        }
+    }
+}
+
 /* Blocks of results [begin, end). */
 static hyb_status integer_blocks(void *context, int64_t begin, int64_t end)
 {
@@ -353,44 +394,30 @@ static hyb_status integer_blocks(void *context, int64_t begin, int64_t end)
         return hyb_fail(HYB_NO_MEMORY, "conv_integer: no memory for copies of planes");
     uint32_t *copy = (uint32_t *)(place + most);
     conv_places(s, p, place, most);
+    const bool near = p->channels * p->channel * (int64_t)sizeof(uint32_t) <= INTEGER_NEAR;
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t strip = unit % job->strips;
         const int64_t first = strip * w->panels / job->strips;
         const int64_t last = (strip + 1) * w->panels / job->strips;
         const conv_block block = conv_block_of(s, p, unit / job->strips);
         const conv_run run = {block.image, {block.deep, block.high, block.wide}, 0};
-        int32_t *results = job->result + block.group * s->rows * plane + conv_place(s, &run);
-        const uint32_t *weights = w->to + block.group * w->rows * w->terms;
-        const uint32_t *sums = w->to + w->groups * w->rows * w->terms + block.group * w->rows;
+        integer_step t = {.job = job, .copy = copy, .place = place, .columns = block.columns};
+        t.results = job->result + block.group * s->rows * plane + conv_place(s, &run);
+        t.sums = w->to + w->groups * w->rows * w->terms + block.group * w->rows;
         for (int64_t c = 0; c < w->channels; c += w->at_once) {
-            const int64_t depth = matmul_smaller(w->at_once, w->channels - c) * w->taps;
-            integer_copy_planes(job, copy, &block, c, c + depth / w->taps);
-            for (int64_t panel = first; panel < last; panel++) {
-                const int64_t row = integer_row(w, panel), rows = w->low + (panel < w->tall);
-                const uint32_t *a = weights + c * w->taps * w->rows + row * depth;
-                int32_t *result = results + row * plane, start[INTEGER_ROWS];
-                for (int64_t r = 0; INTEGER_PER == 4 && r < rows; r++)
-                    start[r] = c > 0 ? 0 : (int32_t)(0u - (uint32_t)job->zero * sums[row + r]);
-                for (int64_t q = 0; q < block.columns;) {
-                    const int64_t left = block.columns - q, size = left > INTEGER_LANES;
-                    const int64_t there = INTEGER_LANES << size, n = matmul_smaller(there, left);
-                    const integer_tile_fn tile = integer_placed[rows - 1][size];
-                    int32_t found[INTEGER_ROWS * 2 * INTEGER_LANES];
-                    const bool whole = n == there;
-                    tile(a, copy + q, 0, whole ? result + q : found, whole ? plane : there, depth,
-                         whole && c > 0, place, INTEGER_PER == 4 ? start : NULL);
-                    for (int64_t r = 0; !whole && r < rows; r++) {
-                        int32_t *to = result + q + r * plane;
-                        for (int64_t i = 0; i < n; i++)
-                            to[i] = c > 0 ? (int32_t)((uint32_t)to[i] + (uint32_t)found[r * there + i])
-                                          : found[r * there + i];
-                    }
-                    q += n;
-                }
-                if (c + depth / w->taps == w->channels)
-                    integer_finish(job, result - job->result, block.columns, rows);
-            }
+            t.depth = matmul_smaller(w->at_once, w->channels - c) * w->taps;
+            t.weights = w->to + block.group * w->rows * w->terms + c * w->taps * w->rows;
+            t.add = c > 0;
+            integer_copy_planes(job, copy, &block, c, c + t.depth / w->taps);
+            /* As many columns as stay near serve all panels in turn. */
+            const int64_t vectors = INTEGER_NEAR / (int64_t)sizeof(uint32_t) / wide / t.depth;
+            const int64_t step = near ? block.columns : wide * (vectors > 1 ? vectors : 1);
+            for (int64_t q = 0; q < block.columns; q += step)
+                integer_panels(&t, first, last, q, matmul_smaller(q + step, block.columns));
         }
+        const int64_t row = integer_row(w, first);
+        integer_finish(job, t.results - job->result + row * plane, block.columns,
+                       integer_row(w, last) - row);
     }
     return HYB_OK;
 }

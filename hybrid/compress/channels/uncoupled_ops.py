@@ -33,7 +33,8 @@ REASONS: dict[str, str] = {
         "matmul_prepared_map conv_map conv_prepared_map conv_blocked_map conv_transpose_map "
         "matmul_sum matmul_prepare matmul_prepared matmul_integer_map matmul_integer_prepared_map "
         "matmul_integer_prepare matmul_integer_prepared conv_prepare conv_prepared conv_blocked "
-        "conv_blocked_prepare conv_integer_prepare conv_integer_prepared",
+        "conv_blocked_prepare conv_integer_prepare conv_integer_prepared "
+        "conv_integer_map conv_integer_prepared_map",
         _NUMBER: "add_exact subtract_exact multiply_exact quotient index_range size_value",
         _WORLD: "py_call say stop",
         _LOSS: "class_at cross_entropy",

@@ -73,7 +73,10 @@ MAPPED: dict[str, Op] = {  # of a product's operands: the op that applies a map 
     **{name: _over_product(name) for name in _PRODUCTS},
     **{
         name: _over_convolution(name)
-        for name in ("conv", "conv_transpose", "conv_prepared", "conv_blocked")
+        for name in (
+            *("conv", "conv_transpose", "conv_prepared", "conv_blocked"),
+            *("conv_integer", "conv_integer_prepared"),
+        )
     },
 }
 

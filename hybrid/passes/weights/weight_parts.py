@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from hybrid.core.dataclass import replace
 from hybrid.ir import Builder, Node, Op, Value
 from hybrid.ops.matrix import integer_weights, matmul_weights
-from hybrid.ops.spatial import convolution_weights
+from hybrid.ops.spatial import convolution_integer, convolution_weights
 
 
 def in_two(node: Node, known: Collection[Value]) -> list[Node] | None:
@@ -32,14 +32,14 @@ def in_two(node: Node, known: Collection[Value]) -> list[Node] | None:
         return None
     builder = Builder()
     builder.location = node.location
-    (p,) = builder.apply(parts.prepare, node.operands[1:], attrs)
+    (p,) = builder.apply(parts.prepare, node.operands[1:2], attrs)
     return [*builder.nodes, replace(node, op=parts.rest, operands=(*node.operands, p))]
 
 
 def prepared_values(nodes: Iterable[Node]) -> list[Value]:
     """What the products among ``nodes`` that are in two take of their first parts."""
     rests = {parts.rest for parts in _PARTS.values()}
-    return [node.operands[2] for node in nodes if node.op in rests]
+    return [node.operands[-1] for node in nodes if node.op in rests]
 
 
 class _ProductParts(NamedTuple):
@@ -47,11 +47,16 @@ class _ProductParts(NamedTuple):
 
     prepare: Op
     rest: Op
-    attrs: Callable[[Value, Value, dict[str, Any]], dict[str, Any] | None]  # None: it does not pay
+    attrs: Callable[..., dict[str, Any] | None]  # of operands and attributes; None: it does not pay
 
 
 def _of_convolution(x: Value, w: Value, attrs: dict[str, Any]) -> dict[str, Any] | None:
     paying = convolution_weights.pays(x.type, w.type, attrs)
+    return {"source": x.type.shape, **attrs} if paying else None
+
+
+def _of_bytes(x: Value, w: Value, _zero: Value, attrs: dict[str, Any]) -> dict[str, Any] | None:
+    paying = convolution_integer.is_prepared(x.type, w.type, attrs["size"])
     return {"source": x.type.shape, **attrs} if paying else None
 
 
@@ -67,6 +72,11 @@ def _of_integers(a: Value, b: Value, _attrs: dict[str, Any]) -> dict[str, Any] |
 _PARTS = {
     "conv": _ProductParts(
         convolution_weights.conv_prepare, convolution_weights.conv_prepared, _of_convolution
+    ),
+    "conv_integer": _ProductParts(
+        convolution_integer.conv_integer_prepare,
+        convolution_integer.conv_integer_prepared,
+        _of_bytes,
     ),
     "matmul": _ProductParts(
         matmul_weights.matmul_prepare, matmul_weights.matmul_prepared, _of_product

@@ -40,6 +40,33 @@ CASES = {
         }
         """,
     ),
+    "a convolution of bytes": (
+        """
+        graph @f(%x: u8[2,3,8,8], %w: i8[4,3,3,3], %z: u8[], %s: f32[4,1,1]) {
+          %y: i32[2,4,6,6] = conv_integer %x, %w, %z {stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, size=(6, 6)}
+          %r: f32[2,4,6,6] = map %s, %y {
+            (%s: f32[4,1,1], %y: i32[2,4,6,6]) {
+              %c: f32[2,4,6,6] = cast %y {dtype=f32}
+              %u: f32[2,4,6,6] = multiply %c, %s
+              return %u
+            }
+          }
+          return %r
+        }
+        """,
+        """
+        graph @f(%x: u8[2,3,8,8], %w: i8[4,3,3,3], %z: u8[], %s: f32[4,1,1]) {
+          %r: f32[2,4,6,6] = conv_integer_map %x, %w, %z, %s {stride=(1, 1), padding=(0, 0), dilation=(1, 1), groups=1, size=(6, 6)} {
+            (%y: i32[2,4,6,6], %s: f32[4,1,1]) {
+              %c: f32[2,4,6,6] = cast %y {dtype=f32}
+              %u: f32[2,4,6,6] = multiply %c, %s
+              return %u
+            }
+          }
+          return %r
+        }
+        """,
+    ),
     "a product of bytes": (
         """
         graph @f(%a: u8[8,2], %b: i8[2,4], %z: i32[4], %s: f32[4]) {

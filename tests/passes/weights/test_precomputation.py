@@ -53,6 +53,29 @@ def test_weights_of_convolutions_are_prepared() -> None:
     assert parts_of(text, (0,)) is None
 
 
+def test_weights_of_convolutions_of_bytes_are_prepared() -> None:
+    attrs = "dilation=(1, 1), groups=1, padding=(1, 1), size=(4, 4)"
+    text = f"""
+    graph @g(%x: u8[1,8,8,8], %w: i8[18,8,3,3], %z: u8[]) {{
+      %y: i32[1,18,4,4] = conv_integer %x, %w, %z {{{attrs}, stride=(2, 2)}}
+      return %y
+    }}
+    """
+    first, rest = parts_of(text, (1,))
+    assert first == graph_of(f"""
+    graph @g_ahead(%w: i8[18,8,3,3]) {{
+      %p: i32[666] = conv_integer_prepare %w {{{attrs}, source=(1, 8, 8, 8), stride=(2, 2)}}
+      return %p
+    }}
+    """)
+    assert rest == graph_of(f"""
+    graph @g(%x: u8[1,8,8,8], %w: i8[18,8,3,3], %z: u8[], %p: i32[666]) {{
+      %y: i32[1,18,4,4] = conv_integer_prepared %x, %w, %z, %p {{{attrs}, stride=(2, 2)}}
+      return %y
+    }}
+    """)
+
+
 def test_what_is_computed_of_fixed_values_is_kept_and_views_are_not() -> None:
     text = """
     graph @g(%x: f32[200,32], %w: f32[64,32], %s: f32[64,1]) {
