@@ -254,7 +254,8 @@ CASES = {
             description="digits, two convolutions",
             train=lambda: learnt(CNN),
             ways=(
-                Way(STATIC, quantized("static"), 0.8, 0.999),
+                Way(DYNAMIC, quantized(), 0.8, 0.999, 0.30),
+                Way(STATIC, quantized("static"), 0.8, 0.999, 0.30),
                 Way("half of it, tuned", halved, 3.0),
             ),
         ),
@@ -274,7 +275,7 @@ CASES = {
             name="resnet20",
             description="digits of 16x16, ResNet-20",
             train=lambda: learnt(find("resnet20")),
-            ways=(Way(STATIC, quantized("static"), 0.5, 0.999),),
+            ways=(Way(STATIC, quantized("static"), 0.5, 0.999, 0.30),),
             lasts=True,
         ),
         CompressionCase(
