@@ -12,6 +12,7 @@ import math
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +32,7 @@ from hybrid.nn import Module
 POINTS = "points"
 NATS = "nats"
 COSINE = "cosine"
+BATCHES = 16  # that weights are chosen by
 
 
 @dataclass(frozen=True)
@@ -211,12 +213,16 @@ def published_encoder() -> TrainedModel:
 # Ways --------------------------------------------------------------------------------------------
 
 
-def quantized(*method: str, **settings: Any) -> Callable[[TrainedModel], Module]:
-    """``quantize``, with data where the method asks for some."""
+def quantized(
+    method: str = "dynamic", by_data: bool = False, **settings: Any
+) -> Callable[[TrainedModel], Module]:
+    """``quantize``, with data where the method asks for some, or weights are chosen ``by_data``."""
 
     def compress(given: TrainedModel) -> Module:
-        more = {"data": given.calibrating} if method == ("static",) else {}
-        return hy.compress.quantize(given.model, *method, **settings, **more)
+        more: dict[str, Any] = {"data": given.calibrating} if method == "static" else {}
+        if by_data:
+            more = {"data": list(islice(given.calibrating, BATCHES))}
+        return hy.compress.quantize(given.model, method, **settings, **more)
 
     return compress
 
@@ -235,7 +241,11 @@ def halved(given: TrainedModel) -> Module:
     return tuned(hy.compress.remove(network, example), given, 3)
 
 
-DYNAMIC, STATIC = "int8 dynamic", "int8 static"
+DYNAMIC, STATIC, WEIGHTS = "int8 dynamic", "int8 static", "weight_only"
+# The vectors of tokens, which are the weights of the output, too, lose most of all: they stay.
+FOUR_BITS = quantized(
+    WEIGHTS, True, bits=4, group_size=32, scheme="asymmetric", skip=["wte", "wpe", "lm_head"]
+)
 CASES = {
     case.name: case
     for case in (
@@ -254,7 +264,8 @@ CASES = {
             description="digits, two convolutions",
             train=lambda: learnt(CNN),
             ways=(
-                Way(STATIC, quantized("static"), 0.8, 0.999),
+                Way(DYNAMIC, quantized(), 0.8, 0.999, 0.30),
+                Way(STATIC, quantized("static"), 0.8, 0.999, 0.30),
                 Way("half of it, tuned", halved, 3.0),
             ),
         ),
@@ -268,20 +279,27 @@ CASES = {
             name="transformer",
             description="digits, two layers of attention",
             train=lambda: learnt(TRANSFORMER),
-            ways=(Way(DYNAMIC, quantized(), 1.0, 0.999, 0.30),),
+            ways=(
+                Way(DYNAMIC, quantized(), 1.0, 0.999, 0.30),
+                Way("int4 by 16, data", quantized(WEIGHTS, True, bits=4, group_size=16), 1.0),
+                Way("nf4 by 16", quantized(WEIGHTS, bits=4, group_size=16, scheme="nf4"), 1.0),
+            ),
         ),
         CompressionCase(
             name="resnet20",
             description="digits of 16x16, ResNet-20",
             train=lambda: learnt(find("resnet20")),
-            ways=(Way(STATIC, quantized("static"), 0.5, 0.999),),
+            ways=(Way(STATIC, quantized("static"), 0.5, 0.999, 0.30),),
             lasts=True,
         ),
         CompressionCase(
             name="gpt",
             description="Python's documentation, a GPT",
             train=lambda: learnt(find("gpt")),
-            ways=(Way(DYNAMIC, quantized(), 0.02, 0.999, 0.30),),
+            ways=(
+                Way(DYNAMIC, quantized(), 0.02, 0.999, 0.30),
+                Way("int4 by 32, data", FOUR_BITS, 0.02, None, 0.28),
+            ),
             lasts=True,
         ),
         CompressionCase(
