@@ -22,7 +22,13 @@ from hybrid import nn, weights
 from hybrid.compress.batch_norms import LAYERS, NORMS
 from hybrid.compress.channels.masks import SUFFIX, Masked, add_mask
 from hybrid.compress.channels.removal import CUT, resize
-from hybrid.compress.quantization import QUANTIZED, WEIGHT_ONLY, require_plain, table_of
+from hybrid.compress.quantization import (
+    QUANTIZED,
+    WEIGHT_ONLY,
+    require_plain,
+    share_bytes,
+    table_of,
+)
 from hybrid.compress.quantized_layers import QuantizedLayer, replaced
 from hybrid.compress.scheme import Scheme, require_bits
 from hybrid.compress.training_aware import PREPARED, PreparedLayer
@@ -117,6 +123,7 @@ def load(model: Module, path: str | os.PathLike[str]) -> Module:
         _refuse(state.path, model, [line.strip() for line in error.what.splitlines()[1:]])
     if record["cut"]:
         setattr(network, CUT, record["cut"])
+    share_bytes([(parts[name], made[id(parts[name])]) for name in record["layers"]])
     return network
 
 

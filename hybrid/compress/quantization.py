@@ -24,7 +24,7 @@ from hybrid.compress.quantized_layers import (
 )
 from hybrid.compress.quantized_sequences import SEQUENCES
 from hybrid.compress.scheme import Scheme
-from hybrid.compress.weight_forms import matrix_of
+from hybrid.compress.weight_forms import is_grouped, matrix_of
 from hybrid.core.dataclass import replace
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
@@ -75,6 +75,8 @@ def quantize(
     (dynamic and weight_only): 32 is usual for 4 bits.  ``scheme`` is for weight_only: "symmetric",
     "asymmetric" (a zero beside each scale), or "nf4" (4 bits that number the quantiles of a normal
     distribution).  Up to 4 bits are kept two to a byte where there are groups or weights alone.
+    Tables of embeddings have 8 bits there, and a scale for each row: few bits cost most in them.
+    So have output layers that share their table; they read the same bytes.
 
     Which layers change is a table, ``quantization.QUANTIZED``: linear layers, convolutions,
     embeddings, recurrent layers and attention; ``WEIGHT_ONLY`` has transposed convolutions, too.
@@ -94,10 +96,11 @@ def quantize(
     hessians: dict[int, np.ndarray] = {}
     table = table_of(method)
     if method == "weight_only" and data is not None:
+        tables = tables_of(network)
         linear = {
             id(layer): name
             for name, layer in targets_of(network, skipped, table)
-            if table[type(layer)] in CALIBRATED
+            if table[type(layer)] in CALIBRATED and id(layer.weight) not in tables
         }
         hessians = hessians_of(network, linear, batches_of(data))
     if method == "static":
@@ -110,11 +113,14 @@ def quantize(
             if QUANTIZED[type(layer)] in CALIBRATED
         }
         ranges = ranges_of(network, seen, batches, calibration, percentile)
-    targets = targets_of(network, skipped, table)
-    for _, layer in targets:
+    targets = [layer for _, layer in targets_of(network, skipped, table)]
+    tables = tables_of(network)
+    for layer in targets:
         if id(layer) not in made:
             calibrated = id(layer) in ranges or method != "static"
             own = wanted if calibrated else replace(wanted, method="dynamic")
+            if id(getattr(layer, "weight", None)) in tables and is_grouped(layer, own):
+                own = replace(own, bits=8, group_size=None, scheme="symmetric")
             made[id(layer)] = table[type(layer)](layer, own)
             if id(layer) in hessians:
                 state = compensated(matrix_of(layer.weight), hessians[id(layer)], own)
@@ -122,6 +128,7 @@ def quantize(
                     getattr(made[id(layer)], f"weight_{end}").assign(tensor)
             if id(layer) in ranges:
                 made[id(layer)].calibrate(*scale_and_zero(*ranges[id(layer)]))
+    share_bytes([(layer, made[id(layer)]) for layer in targets])
     return _in_place(model, before, made) if inplace else replaced(network, made)
 
 
@@ -135,6 +142,26 @@ def _in_place(model: Module, copies: list[Module], made: dict[int, Module]) -> M
             fix="use what quantize returns, without inplace",
         )
     return replaced(model, own)
+
+
+def tables_of(network: Module) -> set[int]:
+    """The ids of the tables of embeddings."""
+    return {id(m.weight) for m in network.modules() if isinstance(m, nn.Embedding)}
+
+
+def share_bytes(made: Iterable[tuple[Module, Any]]) -> None:
+    """Let layers that were made of layers with one weight hold the same bytes, where they agree."""
+    first: dict[int, Any] = {}
+    for layer, becomes in made:
+        other = first.setdefault(id(getattr(layer, "weight", layer)), becomes)
+        if other is becomes or not isinstance(becomes, QuantizedLayer):
+            continue
+        names = [name for name in becomes._buffers if name in ("weight_q", "weight_scale")]
+        pairs = [(getattr(becomes, name), getattr(other, name, None)) for name in names]
+        if all(b is not None and a.type is b.type and (a.numpy() == b.numpy()).all()
+               for a, b in pairs):  # fmt: skip
+            for name in names:
+                setattr(becomes, name, getattr(other, name))
 
 
 def table_of(method: str) -> dict[type[Module], Any]:

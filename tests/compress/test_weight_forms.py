@@ -10,7 +10,7 @@ import onnxruntime
 import pytest
 
 import hybrid as hy
-from hybrid import nn
+from hybrid import nn, ops
 from hybrid.compress import load, quantize, report, save
 from hybrid.compress.quantized_layers import QuantizedLayer
 from hybrid.errors import CheckpointError
@@ -258,3 +258,46 @@ def test_programs_and_models_of_onnx(name: str, tmp_path: Path) -> None:
         assert found.tobytes() == want.tobytes()
     else:
         np.testing.assert_allclose(found, want, rtol=1e-4, atol=1e-5)
+
+
+class Tied(nn.Module):
+    """Tokens [batch, length] -> logits: the output layer is the table."""
+
+    def __init__(self) -> None:
+        self.table, self.inner = nn.Embedding(40, 16), nn.Linear(16, 16)
+        self.out = nn.Linear(16, 40, bias=False)
+        self.out.weight = self.table.weight
+
+    def forward(self, x: hy.Tensor) -> hy.Tensor:
+        return self.out(ops.tanh(self.inner(self.table(x))))
+
+
+TIED = {
+    "weights of four bits": {"method": "weight_only", "bits": 4, "group_size": 8},
+    "nf4": {"method": "weight_only", "scheme": "nf4", "group_size": 8},
+    "with data": {"method": "weight_only", "bits": 4, "group_size": 8, "data": [[[1, 2, 39]]]},
+    "integers of four bits": {"bits": 4, "group_size": 8},
+    "dynamic": {},
+}
+
+
+@pytest.mark.parametrize("name", TIED)
+def test_an_output_layer_reads_the_bytes_of_its_table(name: str, tmp_path: Path) -> None:
+    """Of 8 bits: few would cost most there."""
+    hy.random.seed(0)
+    given = dict(TIED[name])
+    if "data" in given:
+        given["data"] = [hy.asarray(batch) for batch in given["data"]]
+    net, x = Tied().eval(), hy.asarray([[0, 39, 7], [1, 1, 2]])
+    made = quantize(net, **given)
+    assert made.out.weight_q is made.table.weight_q
+    assert made.out.weight_scale is made.table.weight_scale
+    assert made.table.weight_q.type == hy.zeros((40, 16), dtype=hy.int8).type
+    assert made.out.scheme.bits == made.table.scheme.bits == 8
+    assert made.inner.scheme.bits == given.get("bits", 4 if "scheme" in given else 8)
+    want = net(x).numpy()
+    assert np.abs(made(x).numpy() - want).max() < 0.15 * np.abs(want).max()
+    save(made, tmp_path / "m.safetensors")
+    loaded = load(Tied().eval(), tmp_path / "m.safetensors")
+    assert loaded(x).numpy().tobytes() == made(x).numpy().tobytes()
+    assert loaded.out.weight_q is loaded.table.weight_q
