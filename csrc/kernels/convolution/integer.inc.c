@@ -22,7 +22,7 @@
  * what zero contributes.  Planes of words are copied as convolution/planes.inc.c copies those of
  * floats: once for each tap of the last axis, so that adjacent results meet adjacent words, rows
  * included.  A tile multiplies two vectors of words with the words of some rows of weights.
- * Groups of one channel, or few: convolution/integer_each.inc.c.  3x3 kernels, as Python chooses:
+ * Groups of one channel: convolution/integer_each.inc.c.  3x3 kernels, as Python chooses:
  * convolution/integer_winograd.inc.c.
  */
 #pragma once
@@ -47,7 +47,7 @@
 #define INTEGER_EACH_ROWS(f) f(1) f(2) f(3) f(4) f(5) f(6)
 #endif
 #define INTEGER_LANES HYB_LANES_32
-#define INTEGER_FEW 4             /* channels of a group */
+#define INTEGER_EACH_MOST 16      /* results of a channel alone, by rows of it */
 #define INTEGER_PLACES 16         /* products of a tile of 2x2 results of 3x3 kernels */
 #define INTEGER_TILED_APART 16    /* words between the weights of places, beyond those */
 #define INTEGER_TILED_MOST 1792   /* channels, of which sums stay exact */
@@ -79,11 +79,11 @@ typedef struct {
     conv_planes     planes;
 } integer_job;
 
-/* The words of all weights, with the sums of rows; few channels have one for each tap. */
+/* The words of all weights, with the sums of rows. */
 static inline int64_t integer_words(const int64_t *of_w)
 {
     const int64_t taps = of_w[2] * of_w[3] * of_w[4];
-    return of_w[0] * (taps * (of_w[1] <= INTEGER_FEW ? of_w[1] : (of_w[1] + 1) / 2) + 1);
+    return of_w[0] * (taps * ((of_w[1] + 1) / 2) + 1);
 }
 
 /* The same of transformed 3x3 kernels. */
@@ -106,10 +106,10 @@ static integer_weights integer_weights_of(const int64_t *of_w, int64_t groups)
     return w;
 }
 
-/* There are so few channels that copies of planes would cost more than products. */
-static inline bool integer_is_few(const integer_weights *w)
+/* One channel makes so few results that copies of planes would cost more than products. */
+static inline bool integer_is_each(const integer_weights *w)
 {
-    return w->given <= INTEGER_FEW && w->given * w->rows <= INTEGER_FEW * INTEGER_FEW;
+    return w->given == 1 && w->rows <= INTEGER_EACH_MOST;
 }
 
 static inline int64_t integer_row(const integer_weights *w, int64_t panel)
@@ -533,8 +533,8 @@ static hyb_status integer_results(const hyb_call *call, int result, int room, in
         return HYB_OK;
     }
     integer_rows rows;
-    const bool few = integer_is_few(&job.weights);
-    if (few && integer_plan_each(&job, &rows)) {
+    const bool each = integer_is_each(&job.weights);
+    if (each && integer_plan_each(&job, &rows)) {
         if (part == INTEGER_WHOLE)
             integer_pack_each(&job.weights, call->attrs, s->axis[2].taps);
         return integer_share(&rows, job.parallel, s->batch * s->groups, integer_each_units);
@@ -554,7 +554,7 @@ static hyb_status integer_results(const hyb_call *call, int result, int room, in
                                 : status;
     }
 #endif
-    if (few || !integer_plan(&job))
+    if (each || !integer_plan(&job))
         return integer_share(&job, job.parallel, s->batch * s->groups * s->rows, integer_plain);
     hyb_status status = HYB_OK;
     if (part == INTEGER_WHOLE)
@@ -590,7 +590,7 @@ HYB_KERNEL(conv_integer_prepare)
     w.from = call->data[0];
     w.to = call->data[1];
     memset(w.to, 0, (size_t)hyb_elements(&call->layout[1]) * sizeof(int32_t)); /* not all is used */
-    if (integer_is_few(&w)) {
+    if (integer_is_each(&w)) {
         integer_pack_each(&w, call->attrs, call->layout[0].shape[4]);
         return HYB_OK;
     }
@@ -607,7 +607,7 @@ static hyb_status integer_require_room(const hyb_call *call, int index, const hy
     const hyb_status status = require_dense(call, index, HYB_I32, 1);
     if (status != HYB_OK)
         return status;
-    bool tiled = w->shape[1] > INTEGER_FEW && w->shape[1] <= INTEGER_TILED_MOST &&
+    bool tiled = w->shape[1] > 1 && w->shape[1] <= INTEGER_TILED_MOST &&
                  w->shape[0] > 0 && w->shape[2] == 1;
     for (int axis = 1; axis < 3; axis++)
         tiled &= w->shape[2 + axis] == 3 && conv_attr(call, 0, axis) == 1 &&

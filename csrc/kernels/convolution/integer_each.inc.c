@@ -1,4 +1,4 @@
-/* convolution/integer_each.inc.c - convolutions of bytes whose groups have one channel, or few;
+/* convolution/integer_each.inc.c - convolutions of bytes whose groups have one channel each;
  * included by convolution/integer.inc.c.
  *
  * The rows of the source are copied in 16 bits, less zero, with zeros around them.  A vector of
@@ -32,7 +32,7 @@ static integer_pairs integer_pairs_of(int64_t taps, int64_t stride, int64_t dila
 static void integer_pack_each(const integer_weights *w, const hyb_attr *attrs, int64_t across)
 {
     const integer_pairs p = integer_pairs_of(across, attrs[2].i, attrs[8].i);
-    const int64_t lines = w->groups * w->rows * w->given * (w->taps / across);
+    const int64_t lines = w->groups * w->rows * (w->taps / across);
     uint32_t *to = w->to;
     const int8_t *from = w->from;
     for (int64_t line = 0; line < lines; line++, from += across)
@@ -44,13 +44,13 @@ static void integer_pack_each(const integer_weights *w, const hyb_attr *attrs, i
         }
 }
 
-/* How the rows of the channels of a group are copied. */
+/* How the rows of one channel are copied. */
 typedef struct {
     const integer_job *job;
     integer_pairs pairs;
     int64_t length, pitch; /* items of a copy, and of the copies of a line */
     int64_t step;          /* items from what a pair meets to what the next one does */
-    int64_t height, lines; /* rows of results of a block, and lines of a channel that it needs */
+    int64_t height, lines; /* rows of results of a block, and lines of the source it needs */
 } integer_rows;
 
 static bool integer_plan_each(const integer_job *job, integer_rows *r)
@@ -69,7 +69,7 @@ static bool integer_plan_each(const integer_job *job, integer_rows *r)
                                                  : wide->count);
     r->pitch = r->length * copies;
     r->step = r->pairs.shared ? r->pairs.step * wide->slide : r->length;
-    const double line = (double)(r->pitch * job->weights.given) * (double)deep->taps * sizeof(int16_t);
+    const double line = (double)r->pitch * (double)deep->taps * sizeof(int16_t);
     if (line * (double)span > INTEGER_EACH_LARGEST || high->stride > most)
         return false;
     const int64_t budget = (int64_t)(INTEGER_EACH_BYTES / line);
@@ -97,7 +97,7 @@ static void integer_widen(const integer_job *job, int16_t *to, int64_t length, c
     memset(to + end, 0, (size_t)(length - end) * sizeof *to);
 }
 
-/* The lines of a channel that a block of rows from (deep, high) on needs: for each outer tap all. */
+/* The lines that a block of rows from (deep, high) on needs: for each outer tap all of them. */
 static void integer_copy_rows(const integer_rows *r, int16_t *to, const uint8_t *plane,
                               int64_t j_deep, int64_t j_high)
 {
@@ -193,40 +193,35 @@ integer_each_row(bool halves, const integer_rows *r, const int16_t *const *lines
     }
 }
 
-/* Units [begin, end): the groups of each image. */
+/* Units [begin, end): the channels of each image. */
 static hyb_status integer_each_units(void *context, int64_t begin, int64_t end)
 {
     const integer_rows *r = context;
     const integer_job *job = r->job;
     const conv_shape *s = &job->shape;
     const conv_axis *deep = &s->axis[0], *high = &s->axis[1];
-    const int64_t given = job->weights.given, channel = deep->taps * r->lines * r->pitch;
-    const int64_t n_lines = given * deep->taps * high->taps, words = n_lines * r->pairs.pairs;
+    const int64_t n_lines = deep->taps * high->taps, words = n_lines * r->pairs.pairs;
     const bool halves = r->pairs.shared && s->axis[2].stride == 2;
     const int16_t **lines = hyb_scratch(
         (size_t)n_lines * sizeof *lines +
-        (size_t)(given * channel + INTEGER_SLACK) * sizeof(int16_t));
+        (size_t)(deep->taps * r->lines * r->pitch + INTEGER_SLACK) * sizeof(int16_t));
     if (!lines)
         return hyb_fail(HYB_NO_MEMORY, "conv_integer: no memory for copies of rows");
     int16_t *copy = (int16_t *)(lines + n_lines);
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t image = unit / s->groups, group = unit % s->groups;
-        const uint8_t *planes =
-            job->source + image * s->source_image + group * given * s->source_plane;
+        const uint8_t *plane = job->source + image * s->source_image + group * s->source_plane;
         int32_t *results = job->result + image * s->result_image + group * s->rows * s->result_plane;
         for (int64_t d = 0; d < deep->count; d++)
             for (int64_t first = 0; first < high->count; first += r->height) {
                 const int64_t last = matmul_smaller(first + r->height, high->count);
                 const int64_t corner = (d * high->count + first) * s->axis[2].count;
-                for (int64_t c = 0; c < given; c++)
-                    integer_copy_rows(r, copy + c * channel, planes + c * s->source_plane, d, first);
+                integer_copy_rows(r, copy, plane, d, first);
                 for (int64_t h = first; h < last; h++) {
-                    for (int64_t l = 0; l < n_lines; l++) {
-                        const int64_t stack = l / high->taps; /* of a channel and an outer tap */
-                        const int64_t line =
-                            (h - first) * high->stride + l % high->taps * high->slide;
-                        lines[l] = copy + (stack * r->lines + line) * r->pitch;
-                    }
+                    for (int64_t l = 0; l < n_lines; l++)
+                        lines[l] = copy + (l / high->taps * r->lines + (h - first) * high->stride +
+                                           l % high->taps * high->slide) *
+                                              r->pitch;
                     for (int64_t row = 0; row < s->rows; row++) {
                         const uint32_t *own = job->weights.to + (group * s->rows + row) * words;
                         int32_t *to = results + row * s->result_plane + corner +

@@ -100,9 +100,8 @@ def convolution_batch(rows, batched, x, w, zero, **attrs):
     return reshaped(y, (rows, x.shape[1], *y.shape[1:]))
 
 
-FEW = 4  # channels of a group, up to which each tap of each may have a word of its own
 LEAST = 144  # results of a channel that pay for transforming the weights,
-CHANNELS = 8, 1792  # channels of a group that do, and with which sums stay exact
+CHANNELS = 16, 1792  # channels of a group that do, and with which sums stay exact
 
 
 def is_transformed(w: TensorType, attrs: dict[str, Any], batch: int) -> bool:
@@ -121,7 +120,7 @@ def _words(w: TensorType, attrs: dict[str, Any], batch: int) -> int:
     filters, channels, *kernel = w.shape
     if is_transformed(w, attrs, batch):
         return 16 * (filters * -(-channels // 2) + 16 * attrs["groups"])
-    return filters * (math.prod(kernel) * (channels if channels <= FEW else -(-channels // 2)) + 1)
+    return filters * (math.prod(kernel) * -(-channels // 2) + 1)
 
 
 def _attributes(stride: Shape, padding: Shape, dilation: Shape, groups: int) -> list[int]:
