@@ -22,7 +22,8 @@
  * what zero contributes.  Planes of words are copied as convolution/planes.inc.c copies those of
  * floats: once for each tap of the last axis, so that adjacent results meet adjacent words, rows
  * included.  A tile multiplies two vectors of words with the words of some rows of weights.
- * Channels that each have kernels of their own: convolution/integer_each.inc.c.
+ * Groups of one channel: convolution/integer_each.inc.c.  3x3 kernels, as Python chooses:
+ * convolution/integer_winograd.inc.c.
  */
 #pragma once
 
@@ -46,6 +47,10 @@
 #define INTEGER_EACH_ROWS(f) f(1) f(2) f(3) f(4) f(5) f(6)
 #endif
 #define INTEGER_LANES HYB_LANES_32
+#define INTEGER_EACH_MOST 16      /* results of a channel alone, by rows of it */
+#define INTEGER_PLACES 16         /* products of a tile of 2x2 results of 3x3 kernels */
+#define INTEGER_TILED_APART 16    /* words between the weights of places, beyond those */
+#define INTEGER_TILED_MOST 1792   /* channels, of which sums stay exact */
 
 typedef uint16_t integer_halves __attribute__((vector_size(HYB_VECTOR_BYTES / 2)));
 typedef enum { INTEGER_WHOLE, INTEGER_PREPARED } integer_part;
@@ -74,11 +79,17 @@ typedef struct {
     conv_planes     planes;
 } integer_job;
 
-/* The words of one group's weights, and of all, with their sums. */
+/* The words of all weights, with the sums of rows. */
 static inline int64_t integer_words(const int64_t *of_w)
 {
     const int64_t taps = of_w[2] * of_w[3] * of_w[4];
     return of_w[0] * (taps * ((of_w[1] + 1) / 2) + 1);
+}
+
+/* The same of transformed 3x3 kernels. */
+static inline int64_t integer_tiled_words(const int64_t *of_w, int64_t groups)
+{
+    return INTEGER_PLACES * (of_w[0] * ((of_w[1] + 1) / 2) + INTEGER_TILED_APART * groups);
 }
 
 static integer_weights integer_weights_of(const int64_t *of_w, int64_t groups)
@@ -93,6 +104,12 @@ static integer_weights integer_weights_of(const int64_t *of_w, int64_t groups)
     const int64_t deepest = w.taps > INTEGER_DEPTH ? 1 : INTEGER_DEPTH / w.taps;
     w.at_once = matmul_ceil(w.channels, matmul_ceil(w.channels, deepest));
     return w;
+}
+
+/* One channel makes so few results that copies of planes would cost more than products. */
+static inline bool integer_is_each(const integer_weights *w)
+{
+    return w->given == 1 && w->rows <= INTEGER_EACH_MOST;
 }
 
 static inline int64_t integer_row(const integer_weights *w, int64_t panel)
@@ -423,6 +440,9 @@ static hyb_status integer_blocks(void *context, int64_t begin, int64_t end)
 }
 
 #include "kernels/convolution/integer_each.inc.c"
+#if INTEGER_PER == 2
+#include "kernels/convolution/integer_winograd.inc.c"
+#endif
 
 /* The whole ------------------------------------------------------------------------------------ */
 
@@ -485,9 +505,9 @@ static bool integer_plan(integer_job *job)
     return true;
 }
 
-/* x, w, zero -> result, from weights in `room`, which are put there first if they are not yet. */
-static hyb_status integer_results(const hyb_call *call, int result, uint32_t *room,
-                                  integer_part part)
+/* x, w, zero -> result, from weights in operand `room`, which are put there first if they are not
+ * yet. */
+static hyb_status integer_results(const hyb_call *call, int result, int room, integer_part part)
 {
     const hyb_layout *layout = call->layout;
     const int64_t elements = hyb_elements(&layout[result]);
@@ -500,7 +520,7 @@ static hyb_status integer_results(const hyb_call *call, int result, uint32_t *ro
                        .flip = layout[0].dtype == HYB_I8 ? 0x80 : 0, .post = call->post};
     job.zero = *(const uint8_t *)call->data[2] ^ job.flip;
     job.weights.from = call->data[1];
-    job.weights.to = room;
+    job.weights.to = call->data[room];
     conv_shape *s = &job.shape;
     const double products = (double)elements * (double)s->terms;
     job.parallel = products >= CONV_PARALLEL_WORK;
@@ -513,12 +533,28 @@ static hyb_status integer_results(const hyb_call *call, int result, uint32_t *ro
         return HYB_OK;
     }
     integer_rows rows;
-    if (job.weights.given == 1 && integer_plan_each(&job, &rows)) {
+    const bool each = integer_is_each(&job.weights);
+    if (each && integer_plan_each(&job, &rows)) {
         if (part == INTEGER_WHOLE)
             integer_pack_each(&job.weights, call->attrs, s->axis[2].taps);
         return integer_share(&rows, job.parallel, s->batch * s->groups, integer_each_units);
     }
-    if (job.weights.given == 1 || !integer_plan(&job))
+#if INTEGER_PER == 2
+    if (layout[room].shape[0] != integer_words(layout[1].shape)) {
+        integer_tiled tiled;
+        if (!integer_plan_tiled(&job, &tiled))
+            return integer_share(&job, job.parallel, s->batch * s->groups * s->rows, integer_plain);
+        hyb_status status = HYB_OK;
+        if (part == INTEGER_WHOLE)
+            status = integer_share(&job.weights, job.parallel, s->groups * job.weights.panels,
+                                   integer_pack_tiled);
+        return status == HYB_OK ? integer_share(&tiled, job.parallel,
+                                                s->groups * tiled.blocks * tiled.strips,
+                                                integer_tiled_blocks)
+                                : status;
+    }
+#endif
+    if (each || !integer_plan(&job))
         return integer_share(&job, job.parallel, s->batch * s->groups * s->rows, integer_plain);
     hyb_status status = HYB_OK;
     if (part == INTEGER_WHOLE)
@@ -534,14 +570,14 @@ HYB_KERNEL(conv_integer)
 {
     (void)begin;
     (void)end;
-    return integer_results(call, 3, call->data[4], INTEGER_WHOLE);
+    return integer_results(call, 3, 4, INTEGER_WHOLE);
 }
 
 HYB_KERNEL(conv_integer_prepared)
 {
     (void)begin;
     (void)end;
-    return integer_results(call, 4, call->data[3], INTEGER_PREPARED);
+    return integer_results(call, 4, 3, INTEGER_PREPARED);
 }
 
 HYB_KERNEL(conv_integer_prepare)
@@ -554,18 +590,31 @@ HYB_KERNEL(conv_integer_prepare)
     w.from = call->data[0];
     w.to = call->data[1];
     memset(w.to, 0, (size_t)hyb_elements(&call->layout[1]) * sizeof(int32_t)); /* not all is used */
-    if (w.given == 1) {
+    if (integer_is_each(&w)) {
         integer_pack_each(&w, call->attrs, call->layout[0].shape[4]);
         return HYB_OK;
     }
+#if INTEGER_PER == 2
+    if (call->layout[1].shape[0] != integer_words(call->layout[0].shape))
+        return integer_pack_tiled(&w, 0, w.groups * w.panels);
+#endif
     return integer_pack(&w, 0, w.groups * w.panels);
 }
 
-/* Operand `index` has room for the weights in their order. */
+/* Operand `index` has room for the weights in one of their orders. */
 static hyb_status integer_require_room(const hyb_call *call, int index, const hyb_layout *w)
 {
     const hyb_status status = require_dense(call, index, HYB_I32, 1);
-    return status == HYB_OK ? require_size(call, index, 0, integer_words(w->shape)) : status;
+    if (status != HYB_OK)
+        return status;
+    bool tiled = w->shape[1] > 1 && w->shape[1] <= INTEGER_TILED_MOST &&
+                 w->shape[0] > 0 && w->shape[2] == 1;
+    for (int axis = 1; axis < 3; axis++)
+        tiled &= w->shape[2 + axis] == 3 && conv_attr(call, 0, axis) == 1 &&
+                 conv_attr(call, 2, axis) == 1;
+    if (tiled && call->layout[index].shape[0] == integer_tiled_words(w->shape, call->attrs[9].i))
+        return HYB_OK;
+    return require_size(call, index, 0, integer_words(w->shape));
 }
 
 static hyb_status integer_require(const hyb_call *call, int room, int result)
@@ -580,9 +629,12 @@ static hyb_status integer_require(const hyb_call *call, int room, int result)
         (status = require_dense(call, 2, dtype, 1)) != HYB_OK ||
         (status = require_size(call, 2, 0, 1)) != HYB_OK ||
         (status = require_dense(call, result, HYB_I32, 5)) != HYB_OK ||
-        (status = conv_require_sizes(call, 0, 1, result)) != HYB_OK)
+        (status = conv_require_sizes(call, 0, 1, result)) != HYB_OK ||
+        (status = integer_require_room(call, room, &call->layout[1])) != HYB_OK)
         return status;
-    return integer_require_room(call, room, &call->layout[1]);
+    const bool flat = call->layout[0].shape[2] == 1 && call->layout[result].shape[2] == 1 &&
+                      conv_attr(call, 1, 0) == 0;
+    return flat ? HYB_OK : require_size(call, room, 0, integer_words(call->layout[1].shape));
 }
 
 HYB_PREPARE(prepare_conv_integer)

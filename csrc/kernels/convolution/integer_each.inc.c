@@ -98,8 +98,8 @@ static void integer_widen(const integer_job *job, int16_t *to, int64_t length, c
 }
 
 /* The lines that a block of rows from (deep, high) on needs: for each outer tap all of them. */
-static void integer_copy_rows(const integer_rows *r, int16_t *to, const uint8_t *plane, int64_t j_deep,
-                              int64_t j_high)
+static void integer_copy_rows(const integer_rows *r, int16_t *to, const uint8_t *plane,
+                              int64_t j_deep, int64_t j_high)
 {
     const conv_shape *s = &r->job->shape;
     const conv_axis *deep = &s->axis[0], *high = &s->axis[1], *wide = &s->axis[2];
@@ -158,7 +158,9 @@ integer_each_vectors(int vectors, bool halves, const integer_rows *r, const int1
 #pragma GCC unroll 2
             for (int v = 0; v < vectors; v++)
 #pragma GCC unroll 2
-                for (int odd = 0; odd < (halves ? 1 : 2); odd++) {
+                for (int odd = 0; odd < 2; odd++) {
+                    if (halves && odd)
+                        break;
                     const v_i16 items = v_load_i16(from + 2 * INTEGER_LANES * v + odd);
                     sum[v][odd] += v_dot_i16(items, word);
                 }

@@ -100,9 +100,27 @@ def convolution_batch(rows, batched, x, w, zero, **attrs):
     return reshaped(y, (rows, x.shape[1], *y.shape[1:]))
 
 
-def _words(w: TensorType) -> int:
+LEAST = 144  # results of a channel that pay for transforming the weights,
+CHANNELS = 16, 1792  # channels of a group that do, and with which sums stay exact
+
+
+def is_transformed(w: TensorType, attrs: dict[str, Any], batch: int) -> bool:
+    """Whether 3x3 kernels are convolved by tiles of 2x2 results, from fewer products.
+
+    See csrc/kernels/convolution/integer_winograd.inc.c.
+    """
+    filters, channels, *kernel = w.shape
+    plain = attrs["stride"] == attrs["dilation"] == (1, 1) and kernel == [3, 3]
+    many = filters // attrs["groups"] >= CHANNELS[0] <= channels <= CHANNELS[1]
+    return plain and many and batch * math.prod(attrs["size"]) >= LEAST
+
+
+def _words(w: TensorType, attrs: dict[str, Any], batch: int) -> int:
     """How many int32 the weights are in the order in which kernels read them, with their sums."""
-    return w.shape[0] * (math.prod(w.shape[2:]) * -(-w.shape[1] // 2) + 1)
+    filters, channels, *kernel = w.shape
+    if is_transformed(w, attrs, batch):
+        return 16 * (filters * -(-channels // 2) + 16 * attrs["groups"])
+    return filters * (math.prod(kernel) * -(-channels // 2) + 1)
 
 
 def _attributes(stride: Shape, padding: Shape, dilation: Shape, groups: int) -> list[int]:
@@ -121,9 +139,10 @@ def convolution_lowering(emit, x, w, zero, result, *, stride, padding, dilation,
     if _is_trivial(emit, x, w, result):
         return
     operands = [wide(emit.dense(x)), wide(emit.dense(w)), emit.dense(zero).reshape((1,))]
-    results = [wide(result), emit.temporary(int32, (_words(w.type),))]
+    given = dict(stride=stride, dilation=dilation, groups=groups, size=size)
+    room = emit.temporary(int32, (_words(w.type, given, x.shape[0]),))
     attrs = _attributes(stride, padding, dilation, groups)
-    emit.kernel("conv_integer", operands, results, attrs)
+    emit.kernel("conv_integer", operands, [wide(result), room], attrs)
 
 
 _ZEROS = {"uint8": (0, 255, 131), "int8": (0, -128, 127, -5)}
@@ -179,7 +198,7 @@ def conv_integer_prepare(
     """
     attrs = dict(stride=stride, padding=padding, dilation=dilation, groups=groups, size=size)
     _require(tensor_type(uint8, source), w, tensor_type(uint8, ()), attrs)
-    return tensor_type(int32, (_words(w),))
+    return tensor_type(int32, (_words(w, attrs, source[0]),))
 
 
 @op(differentiable=False)
@@ -198,7 +217,7 @@ def conv_integer_prepared(
     """``conv_integer`` of ``x`` and ``w``, read from ``p``: ``conv_integer_prepare`` of ``w``."""
     attrs = dict(stride=stride, padding=padding, dilation=dilation, groups=groups, size=size)
     result = _require(x, w, zero, attrs)
-    if p is not tensor_type(int32, (_words(w),)):
+    if p is not tensor_type(int32, (_words(w, attrs, x.shape[0]),)):
         raise ShapeError(
             f"{p} is not what is prepared of {w} for {x}", fix="prepare for the same attributes"
         )
@@ -206,9 +225,9 @@ def conv_integer_prepared(
 
 
 @conv_integer_prepare.reference
-def conv_integer_prepare_reference(w, **_):
+def conv_integer_prepare_reference(w, *, source, **attrs):
     """Nothing but room: only the kernels know what goes there."""
-    return np.zeros(_words(tensor_type(dtype_of(w.dtype), w.shape)), np.int32)
+    return np.zeros(_words(tensor_type(dtype_of(w.dtype), w.shape), attrs, source[0]), np.int32)
 
 
 @conv_integer_prepared.reference

@@ -64,7 +64,9 @@ def test_it_is_exact(part: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", LIMITS)
-@pytest.mark.parametrize("shape", [(1, 64, 9, 9), (3, 600, 5, 4), (1, 1, 30, 40)])
+@pytest.mark.parametrize(
+    "shape", [(1, 64, 9, 9), (3, 600, 5, 4), (1, 1, 30, 40), (1, 1792, 12, 12)]
+)
 def test_the_extremes_are_exact(dtype: str, shape: tuple[int, ...]) -> None:
     for weight in (-128, 127):
         w = np.full((13, shape[1], 3, 3), weight, np.int8)
