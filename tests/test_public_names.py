@@ -275,7 +275,7 @@ MODULES = ["compress", "data", "linalg", "nn", "optim", "plots", "random", "trai
 # Imported parts of the package are attributes of it, too; they are not promised.
 PARTS = [
     "autodiff", "bench", "calls", "cli", "config", "convert", "core", "eager", "errors", "explain",
-    "ir", "lazy_import", "memory", "models", "number", "ops", "passes", "plan", "programs",
+    "ir", "jobs", "lazy_import", "memory", "models", "number", "ops", "passes", "plan", "programs",
     "staging", "trace", "transforms", "weights",
 ]  # fmt: skip
 

@@ -81,7 +81,7 @@ def _converted(call: HostCall, result: Any, wanted: TensorType) -> np.ndarray:
     """``result`` of type ``wanted``; Python numbers take its dtype."""
     weak = type(result) in (bool, int, float)
     array = np.asarray(result, wanted.dtype.numpy if weak else None)
-    if array.shape != wanted.shape or array.dtype != wanted.dtype.numpy:
+    if array.shape != wanted.shape or array.dtype != memory_dtype(wanted.dtype):
         shape = ",".join(map(str, array.shape))
         raise _wrong(call, f"returned {array.dtype}[{shape}]", str(wanted))
     return array

@@ -19,7 +19,9 @@ from hybrid.ir import Graph, Node, NotDense, Op, Value, View
 from hybrid.ir.lowering import row_major
 from hybrid.memory import native
 from hybrid.memory.bfloat16 import to_bfloat16
+from hybrid.memory.channels import CollectiveCall, Doing
 from hybrid.plan import control_blocks
+from hybrid.plan.agreement import agreements, entry_of
 from hybrid.plan.maps import (
     append_map,
     is_elementwise,
@@ -41,7 +43,11 @@ def lower(graph: Graph) -> Lowered:
     ]
     low = Lowering(graph)
     low.run([low.whole(b, v.type) for b, v in zip(inputs, graph.params, strict=True)], outputs)
-    return Lowered(_settled(low.steps), inputs, outputs)
+    steps = _settled(low.steps)
+    if any(node.op.communicates for node in graph.walk()):
+        eager = all(node.location is None for node in graph.walk())
+        steps = [*agreements(steps, eager=eager), *steps]
+    return Lowered(steps, inputs, outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +56,23 @@ class HostedOp:
 
     op: Op
     attributes: dict[str, Any]
+    entry: CollectiveCall | None = None  # of one that communicates
 
     def __call__(self, *arrays: Any) -> Any:
         with np.errstate(all="ignore"):  # kernels warn of nothing
-            return self.op.reference_rule(*arrays, **self.attributes)
+            if self.entry is None:
+                return self.op.reference_rule(*arrays, **self.attributes)
+            with Doing(self.entry):
+                return self.op.reference_rule(*arrays, **self.attributes)
+
+    @property
+    def takes_bits(self) -> bool:
+        """Whether arrays of bfloat16 come as the bits that they are."""
+        return self.entry is not None
+
+    @property
+    def __name__(self) -> str:
+        return self.op.name
 
 
 class Lowering:
@@ -123,7 +142,11 @@ class Lowering:
         elif op.name in _OWN_RULES:
             _OWN_RULES[op.name](self, node)
         elif op.hosted:
-            self._host(node, HostedOp(op, node.attributes))
+            entry = None
+            if op.communicates:
+                types = [v.type for v in node.operands]
+                entry = entry_of(op, types, node.attributes, node.location)
+            self._host(node, HostedOp(op, node.attributes, entry))
         elif op.lowering_rule is not None:
             op.lowering_rule(
                 self, *self.operands(node), *map(self.result, node.results), **node.attributes

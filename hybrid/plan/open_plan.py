@@ -29,6 +29,7 @@ from hybrid.ir import Graph
 from hybrid.ir.bound_graphs import SizeBinding
 from hybrid.memory import native
 from hybrid.memory.native import PlanArrays
+from hybrid.plan.agreement import Agreement, at_sizes
 from hybrid.plan.host import Callbacks, host_function
 from hybrid.plan.lower import HostedOp, element
 from hybrid.plan.memory import ALIGNMENT, Layout
@@ -145,7 +146,10 @@ def _at(call: HostCall, binding: SizeBinding) -> HostCall:
     function = call.function
     if type(function) is HostedOp:
         attributes = {name: binding.attribute(v) for name, v in function.attributes.items()}
-        function = HostedOp(function.op, attributes)
+        entry = function.entry and at_sizes(function.entry, binding.type)
+        function = replace(function, attributes=attributes, entry=entry)
+    elif type(function) is Agreement:
+        function = function.bound(binding.type)
     return replace(
         call,
         function=function,
