@@ -12,7 +12,9 @@ who give up can say who was not there.
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
+import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,18 +22,28 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.core.exceptions import is_interrupt
+from hybrid.core.dataclass import dataclass
 from hybrid.distributed.world import MPI, World
 from hybrid.errors import CollectiveMismatchError, RankTimeoutError, author_location
-from hybrid.memory.channels import Channel, CollectiveCall, current_entry, tree_sum
+from hybrid.memory import channels
+from hybrid.memory.channels import Channel, CollectiveCall, current_entry
 
+WORD = 2**64 - 1
 ASKED, TOLD, WAITS, LETTER = 1, 2, 3, 4  # tags
 FINGERPRINT = 16  # bytes
 MOST_TEXT = 1 << 16
-SMALL = 1 << 15  # bytes of a sum: all of it goes to all, which takes one round
 SPINS = 200
 LOOKS = 0.005  # seconds from one look at the other ranks to the next
 NOTES = 0.25  # seconds after which a rank that waits says so
+
+
+@dataclass(slots=True)
+class Stall:
+    """A transfer that takes long, by its number: since when, and whether the others know."""
+
+    sequence: int
+    begun: float
+    noted: bool = False
 
 
 class MpiChannel(Channel):
@@ -46,11 +58,25 @@ class MpiChannel(Channel):
         self.members = mine.Translate_ranks(range(self.ranks), everyone)  # their world ranks
         self.others = [r for r in range(self.ranks) if r != self.rank]
         self.known: set[bytes] = set()  # fingerprints that all ranks have had
-        self.sequence = 0  # collectives so far
+        self._begun = 0  # collectives so far, where C does not count them
+        self.stall: Stall | None = None  # of what this rank has long been waiting in
         self.heard: dict[int, int] = {}  # of each rank: the last collective that it has waited in
         self.asked: dict[int, bytes] = {}  # what ranks have sent that wait for a comparison
         self.kept: list[tuple[Any, Any]] = []  # what is under way, and its memory
+        if self.ranks > 1 and os.environ.get("HYBRID_MPI") != "python":
+            self.number = opened_in_c(group, self.rank, self.ranks)
         job.channels.append(self)
+
+    @property
+    def sequence(self) -> int:
+        """How many collectives have begun."""
+        return self._begun if self.number < 0 else channels.transfers_begun(self.number)
+
+    def _count(self) -> None:
+        if self.number < 0:
+            self._begun += 1
+        else:
+            channels.transfers_begun(self.number, 1)
 
     # Comparing --------------------------------------------------------------------------------
 
@@ -129,7 +155,7 @@ class MpiChannel(Channel):
         over: Callable[[], bool],
         missing: Callable[[], list[int]],
         entry: CollectiveCall,
-        look: Callable[[], None] | None = None,
+        look: Callable[[], Any] | None = None,
     ) -> None:
         """Return when ``over``; raise when another rank fails, or the time is up."""
         for _ in range(SPINS):
@@ -152,7 +178,7 @@ class MpiChannel(Channel):
 
     def _late(self, missing: list[int], entry: CollectiveCall, waited: float) -> RankTimeoutError:
         ranks = ", ".join(str(self.members[r]) for r in missing) or "some of them"
-        self.job.given_up = f"{entry} took longer than {self.job.timeout:g} s"
+        self.job.give_up(f"{entry} took longer than {self.job.timeout:g} s")
         return RankTimeoutError(
             f"{entry.what} waited {waited:.1f} s for rank {ranks}",
             at=entry.location or author_location(),
@@ -162,33 +188,46 @@ class MpiChannel(Channel):
         )
 
     def _finish(self, *requests: Any, keeps: Any = ()) -> None:
-        """Wait until a collective is over, whose memory is ``keeps``."""
-        waiting = list(requests)
-        entry = current_entry()
-        begun = time.monotonic()
-        noted = False
+        """Wait until a transfer is over, whose memory is ``keeps``."""
+        waiting, call = list(requests), current_entry()
 
         def over() -> bool:
             return MPI.Request.Testall(waiting)
 
-        def look() -> None:
-            nonlocal noted
-            if self._is_asked():
-                self.compare(fingerprint([entry]), [entry])
-            if not noted and time.monotonic() - begun > min(NOTES, self.job.timeout / 4):
-                noted = True
-                note = np.array([self.sequence], np.int64)
-                for r in self.others:
-                    self.kept.append((self.words.Isend(_bytes(note), r, WAITS), note))
-            self._hear()
-
         try:
-            self._until(over, self._unheard, entry, look)
+            self._until(over, self._unheard, call, lambda: self._look(call))
         except BaseException as error:
             self.kept += [(request, keeps) for request in waiting]
-            if not is_interrupt(error) or waiting:
-                self.job.given_up = self.job.given_up or f"{entry} failed"
+            self.job.give_up(f"{call} failed: {error}")
             raise
+
+    def wait_on(self, call: CollectiveCall) -> None:
+        """The same for a transfer that C has begun, and waits for."""
+        try:
+            self.job.require_whole()
+            self.job.refuse(self.members)
+            waited = self._look(call)
+            if waited > self.job.timeout:
+                raise self._late(self._unheard(), call, waited)
+        except BaseException as error:
+            self.job.give_up(f"{call} failed: {error}")
+            raise
+
+    def _look(self, call: CollectiveCall) -> float:
+        """See whether other ranks do something else; for how long this one has waited."""
+        now = time.monotonic()
+        if self.stall is None or self.stall.sequence != self.sequence:
+            self.stall = Stall(self.sequence, now)
+        stall = self.stall
+        if self._is_asked():
+            self.compare(fingerprint([call]), [call])
+        if not stall.noted and now - stall.begun > min(NOTES, self.job.timeout / 4):
+            stall.noted = True
+            note = np.array([self.sequence], np.int64)
+            for r in self.others:
+                self.kept.append((self.words.Isend(_bytes(note), r, WAITS), note))
+        self._hear()
+        return now - stall.begun
 
     def _is_asked(self) -> bool:
         """Whether a rank that has not been in this collective asks what is done."""
@@ -215,43 +254,13 @@ class MpiChannel(Channel):
     @contextmanager
     def _doing(self, collective: bool = True) -> Iterator[None]:
         self.job.require_whole()
-        self.sequence += collective
+        if collective:
+            self._count()
         self.unfetched()
         with _failing(self.job):
             yield
 
     # Collectives ------------------------------------------------------------------------------
-
-    def all_reduce(self, array: np.ndarray) -> np.ndarray:
-        flat = np.ascontiguousarray(array).reshape(-1)
-        if flat.nbytes <= SMALL:
-            return tree_sum(list(self._gathered(flat))).reshape(array.shape)
-        ends = [len(part) for part in np.array_split(flat, self.ranks)]
-        sizes = [n * flat.itemsize for n in ends]
-        starts = [sum(sizes[:r]) for r in range(self.ranks)]
-        mine = np.empty((self.ranks, ends[self.rank]), flat.dtype)
-        total = np.empty_like(flat)
-        own = sizes[self.rank]
-        with self._doing():
-            came = ([own] * self.ranks, [own * r for r in range(self.ranks)])
-            self._finish(
-                self.moves.Ialltoallv(
-                    [_flat(flat), (sizes, starts), MPI.BYTE], [_flat(mine), came, MPI.BYTE]
-                ),
-                keeps=(flat, mine),
-            )
-            share = np.ascontiguousarray(tree_sum(list(mine)))
-            self._finish(
-                self.moves.Iallgatherv(
-                    [_flat(share), own, MPI.BYTE], [_flat(total), (sizes, starts), MPI.BYTE]
-                ),
-                keeps=(share, total),
-            )
-        return total.reshape(array.shape)
-
-    def reduce_to(self, array: np.ndarray, root: int) -> np.ndarray:
-        total = self.all_reduce(array)
-        return total if self.rank == root else np.zeros_like(total)
 
     def _gathered(self, flat: np.ndarray) -> np.ndarray:
         found = np.empty((self.ranks, *flat.shape), flat.dtype)
@@ -262,12 +271,6 @@ class MpiChannel(Channel):
     def all_gather(self, array: np.ndarray) -> np.ndarray:
         found = self._gathered(np.ascontiguousarray(array))
         return found.reshape(self.ranks * array.shape[0], *array.shape[1:])
-
-    def reduce_scatter(self, array: np.ndarray) -> np.ndarray:
-        parts = self.all_to_all(array).reshape(
-            self.ranks, array.shape[0] // self.ranks, *array.shape[1:]
-        )
-        return tree_sum(list(parts))
 
     def all_to_all(self, array: np.ndarray) -> np.ndarray:
         given = np.ascontiguousarray(array)
@@ -324,6 +327,38 @@ class MpiChannel(Channel):
         """Whether something that was sent is still under way."""
         self.kept = [(request, memory) for request, memory in self.kept if not request.Test()]
         return bool(self.kept)
+
+
+def opened_in_c(group: Any, rank: int, ranks: int) -> int:
+    """The number of a channel of C's over the MPI library that mpi4py has loaded; -1: it is none.
+
+    MPICH and those like it have ints for handles, Open MPI has pointers.
+    """
+    for path in (None, MPI.__file__, *_loaded_libraries()):
+        library = ctypes.CDLL(path)
+        if all(hasattr(library, function) for function in channels.MPI_FUNCTIONS.values()):
+            break
+    else:
+        return -1
+    addresses = {
+        name: ctypes.cast(getattr(library, function), ctypes.c_void_p).value or 0
+        for name, function in channels.MPI_FUNCTIONS.items()
+    }
+    return channels.open_in_c(
+        addresses,
+        MPI._handleof(group) & WORD,
+        MPI._handleof(MPI.BYTE) & WORD,
+        rank,
+        ranks,
+        pointers=MPI._sizeof(MPI.Comm) > ctypes.sizeof(ctypes.c_int),
+    )
+
+
+def _loaded_libraries() -> list[str]:
+    """The files of MPI libraries that this process has loaded."""
+    with open("/proc/self/maps", encoding="utf-8") as lines:
+        paths = {line.split(maxsplit=5)[5].strip() for line in lines if "/libmpi" in line}
+    return sorted(paths)
 
 
 def fingerprint(entries: Sequence[CollectiveCall]) -> bytes:

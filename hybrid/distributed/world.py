@@ -22,6 +22,7 @@ from hybrid.errors import (
     RankFailedError,
 )
 from hybrid.jobs.job_link import SIZE, JobLink, job_link
+from hybrid.memory import channels
 from hybrid.memory.channels import current_entry
 
 
@@ -95,7 +96,7 @@ class World:
                 raise self.failure(number, f"rank {number} has ended, and was waited for")
 
     def failure(self, number: int | None, what: str) -> RankFailedError:
-        self.given_up = self.given_up or what
+        self.give_up(what)
         error = RankFailedError(
             what,
             at=current_entry().location,
@@ -105,6 +106,11 @@ class World:
         )
         error.rank = number
         return error
+
+    def give_up(self, why: str) -> None:
+        """Communicate no more, for MPI has no way back from where it is."""
+        self.given_up = self.given_up or why
+        channels.stop_channels()
 
     def require_whole(self) -> None:
         """Raise RankFailedError if communication has been given up."""
@@ -158,9 +164,11 @@ def init(timeout: float = 60, check: bool | None = None) -> None:
     with _lock:
         if _world:
             _world[0].timeout, _world[0].check = timeout, check is None or check
+            channels.compare_eager_calls(_world[0].check)
             return
         found = World(timeout, check)
         _world.append(found)
+        channels.compare_eager_calls(found.check)
         atexit.register(found.leave)
         _end_with_errors(found)
 

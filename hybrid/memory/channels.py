@@ -15,7 +15,8 @@ import numpy as np
 
 from hybrid.core.dataclass import dataclass, replace
 from hybrid.core.types import TensorType
-from hybrid.errors import ArgumentError, Location, author_location
+from hybrid.errors import ArgumentError, Location, NativeError, author_location
+from hybrid.memory import native
 
 WORLD = "world"
 
@@ -43,26 +44,16 @@ class CollectiveCall:
 class Channel:
     """A group of processes, of which this one is number ``rank``; this class is one alone."""
 
+    number = -1  # by which C knows it; -1: it does not
+
     def __init__(self, name: str, rank: int = 0, ranks: int = 1) -> None:
         self.name, self.rank, self.ranks = name, rank, ranks
 
     def agree(self, entries: Sequence[CollectiveCall], *, eager: bool) -> None:
         """Raise CollectiveMismatchError unless all ranks are about to do what ``entries`` say."""
 
-    def all_reduce(self, array: np.ndarray) -> np.ndarray:
-        """The sum of the arrays of all ranks, by a tree over the ranks."""
-        return array
-
-    def reduce_to(self, array: np.ndarray, root: int) -> np.ndarray:
-        """That sum on ``root``, zeros elsewhere."""
-        return array
-
     def all_gather(self, array: np.ndarray) -> np.ndarray:
         """The arrays of all ranks, one behind the other along the first axis."""
-        return array
-
-    def reduce_scatter(self, array: np.ndarray) -> np.ndarray:
-        """The part of the sum that is this rank's, of as many equal parts as there are ranks."""
         return array
 
     def all_to_all(self, array: np.ndarray) -> np.ndarray:
@@ -83,6 +74,13 @@ class Channel:
 
     def barrier(self) -> None:
         """Wait until all ranks have come here."""
+
+    def all_reduce(self, array: np.ndarray) -> np.ndarray:
+        """The sum of the arrays of all ranks."""
+        return whole_sum(self, array)
+
+    def wait_on(self, call: CollectiveCall) -> None:
+        """Raise what ended a transfer of ``call`` that C waits for, or note that it takes long."""
 
 
 _open: dict[str, Channel] = {WORLD: Channel(WORLD)}
@@ -107,6 +105,12 @@ def reach(name: str, ranks: int) -> Channel:
     return found
 
 
+def number_of(name: str, ranks: int) -> int:
+    """By which C knows the channel; -1 if it does not, or none is open."""
+    found = _open.get(name)
+    return -1 if found is None or found.ranks != ranks else found.number
+
+
 # What is being done -----------------------------------------------------------------------------
 
 _now = threading.local()
@@ -121,9 +125,10 @@ class Doing:
         located = entry.location is not None
         self.entry = entry if located else replace(entry, location=author_location())
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> CollectiveCall:
         self.before = getattr(_now, "entry", None)
         _now.entry = self.entry
+        return self.entry
 
     def __exit__(self, *_: object) -> None:
         _now.entry = self.before
@@ -142,3 +147,65 @@ def tree_sum(parts: Sequence[Any]) -> Any:
         pairs = [level[i] + level[i + 1] for i in range(0, len(level) - 1, 2)]
         level = [*pairs, *level[len(pairs) * 2 :]]
     return level[0]
+
+
+SMALL_SUM = 1 << 15  # bytes of a sum: all of it goes to all, which takes one round
+
+
+def whole_sum(channel: Channel, array: np.ndarray) -> np.ndarray:
+    """The sum of the arrays of all ranks, by a tree over the ranks.
+
+    Of a large one each rank adds one part, then the parts are gathered.  Plans do the same.
+    """
+    flat, ranks = np.ascontiguousarray(array).reshape(-1), channel.ranks
+    if flat.nbytes <= SMALL_SUM:
+        rows = channel.all_gather(flat).reshape(ranks, flat.size)
+        return tree_sum(list(rows)).reshape(array.shape)
+    share = -(-flat.size // ranks)
+    longer = np.zeros(share * ranks, flat.dtype)
+    longer[: flat.size] = flat
+    mine = tree_sum(list(channel.all_to_all(longer).reshape(ranks, share)))
+    whole = channel.all_gather(np.ascontiguousarray(mine))
+    return whole[: flat.size].reshape(array.shape)
+
+
+# Channels that C knows ---------------------------------------------------------------------------
+
+MPI_FUNCTIONS = {  # by their names in hyb_mpi
+    "all_gather": "MPI_Iallgather",
+    "all_to_all": "MPI_Ialltoall",
+    "broadcast": "MPI_Ibcast",
+    "barrier": "MPI_Ibarrier",
+    "test": "MPI_Test",
+}
+
+
+def open_in_c(
+    addresses: dict[str, int], comm: int, byte: int, rank: int, ranks: int, *, pointers: bool
+) -> int:
+    """The number of a channel over an MPI communicator, whose handle is ``comm``.
+
+    ``addresses`` are those of ``MPI_FUNCTIONS``, ``pointers`` whether handles are pointers.
+    """
+    spec = native.ffi.new("hyb_mpi *", {"pointers": pointers, "byte": byte})
+    for name in MPI_FUNCTIONS:
+        setattr(spec, name, native.ffi.cast("void (*)(void)", addresses[name]))
+    number = native.lib.hyb_channel_open(spec, comm, rank, ranks)
+    if number < 0:
+        raise NativeError(native.last_error())
+    return number
+
+
+def transfers_begun(channel: int, more: int = 0) -> int:
+    """How many transfers a channel has begun, ``more`` of them now by the host."""
+    return native.lib.hyb_channel_begun(channel, more)
+
+
+def compare_eager_calls(compare: bool) -> None:
+    """Whether eager calls tell the other ranks what they are about to do."""
+    native.lib.hyb_channels_compare(compare)
+
+
+def stop_channels(stop: bool = True) -> None:
+    """Let plans ask the host before each transfer, which raises; or no more."""
+    native.lib.hyb_channels_stop(stop)

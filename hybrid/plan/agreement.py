@@ -8,14 +8,12 @@ from one rank to another are not among it, for the two ranks have one each.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator
 
 from hybrid.core.dataclass import dataclass, replace
 from hybrid.core.types import TensorType
-from hybrid.errors import Location
-from hybrid.ir import Op
-from hybrid.memory.channels import CollectiveCall, reach
+from hybrid.ir import Graph, Node, Value
+from hybrid.memory.channels import CollectiveCall, number_of, reach
 from hybrid.plan.steps import HostCall, Step
 
 LETTERS = frozenset({"send", "recv"})
@@ -28,71 +26,76 @@ class Agreement:
     comm: str
     ranks: int
     entries: tuple[CollectiveCall, ...]
-    eager: bool  # whether it is the plan of an op call
+    root: bool  # whether it is the plan of an eager call, which is compared each time
+    kind = "agree"
 
     def __call__(self) -> tuple[()]:
-        reach(self.comm, self.ranks).agree(self.entries, eager=self.eager)
+        reach(self.comm, self.ranks).agree(self.entries, eager=self.root)
         return ()
 
     def bound(self, type_of: Callable[[TensorType], TensorType]) -> Agreement:
         """The same for a graph whose open types are what ``type_of`` says."""
         return replace(self, entries=tuple([at_sizes(entry, type_of) for entry in self.entries]))
 
+    def channel_number(self, _step: HostCall) -> int:
+        """By which C knows the channel."""
+        return number_of(self.comm, self.ranks)
+
     @property
     def __name__(self) -> str:
-        return "agree"
+        return self.kind
 
 
-def entry_of(
-    op: Op, types: Sequence[TensorType], attributes: dict[str, Any], location: Location | None
-) -> CollectiveCall:
-    """What the ranks compare of one op."""
-    shown = [f"{k}={v}" for k, v in sorted(attributes.items()) if k not in ("comm", "ranks")]
+def call_of(node: Node, inside: str = "") -> CollectiveCall:
+    """What the ranks compare of one node."""
+    given = sorted(node.attributes.items())
     return CollectiveCall(
-        name=op.name, types=tuple(types), attributes=" ".join(shown), location=location
+        name=node.op.name,
+        types=tuple([v.type for v in node.operands]),
+        attributes=" ".join([f"{k}={v}" for k, v in given if k not in ("comm", "ranks")]),
+        inside=inside,
+        location=node.location,
     )
 
 
-def at_sizes(entry: CollectiveCall, type_of: Callable[[TensorType], TensorType]) -> CollectiveCall:
+def at_sizes(call: CollectiveCall, type_of: Callable[[TensorType], TensorType]) -> CollectiveCall:
     """The same where open types are what ``type_of`` says."""
-    return replace(entry, types=tuple(map(type_of, entry.types)))
+    return replace(call, types=tuple(map(type_of, call.types)))
 
 
-def agreements(steps: Sequence[Step], *, eager: bool) -> list[Step]:
-    """The steps that compare what ``steps`` communicate, one for each channel."""
+def agreements(graph: Graph) -> list[Step]:
+    """The steps that compare what ``graph`` communicates, one for each channel."""
     found: dict[tuple[str, int], list[CollectiveCall]] = {}
-    for inside, step in _communicating(steps, ""):
-        call = step.call.function
-        entries = found.setdefault((call.attributes["comm"], call.attributes["ranks"]), [])
-        if call.op.name not in LETTERS:
-            entries.append(replace(call.entry, inside=inside))
+    for inside, node in _communicating(graph, ""):
+        given = node.attributes
+        if given["ranks"] > 1 and node.op.name not in LETTERS:
+            calls = found.setdefault((given["comm"], given["ranks"]), [])
+            calls.append(call_of(node, inside))
+    eager = all(node.location is None for node in graph.walk())
     return [
         Step(
             kernel=None,
             inputs=[],
             outputs=[],
-            call=HostCall(Agreement(comm, ranks, tuple(entries), eager), (), ()),
+            call=HostCall(Agreement(comm, ranks, tuple(calls), eager), (), ()),
         )
-        for (comm, ranks), entries in found.items()
-        if entries
+        for (comm, ranks), calls in found.items()
     ]
 
 
-def _communicating(steps: Sequence[Step], inside: str) -> Iterator[tuple[str, Step]]:
-    for step in steps:
-        op = None if step.call is None else getattr(step.call.function, "op", None)
-        if op is not None and op.communicates:
-            yield inside, step
-        for at, block in enumerate(step.blocks):
-            yield from _communicating(block, f"{inside}{_around(step, at)}: ")
+def _communicating(graph: Graph, inside: str) -> Iterator[tuple[str, Node]]:
+    made = {value: node for node in graph.nodes for value in node.results}
+    for node in graph.nodes:
+        if node.op.communicates:
+            yield inside, node
+        for at, region in enumerate(node.regions):
+            yield from _communicating(region, f"{inside}{_around(node, at, made)}: ")
 
 
-def _around(step: Step, block: int) -> str:
-    """How ranks that run ``step`` have to agree: a loop goes round as often on all of them."""
-    kind = step.control.kind  # type: ignore[union-attr]
-    if kind != "for":
-        return "loop" if kind == "while" else f"branch {block + 1}"
-    count = step.inputs[0].buffer.data
-    return (
-        f"loop of {int.from_bytes(count, 'little')}" if type(count) is bytes and count else "loop"
-    )
+def _around(node: Node, region: int, made: dict[Value, Node]) -> str:
+    """How ranks that run ``node`` have to agree: a loop goes round as often on all of them."""
+    if node.op.name == "cond":
+        return f"branch {region + 1}"
+    count = made.get(node.operands[0]) if node.op.name == "for" else None
+    known = count is not None and count.op.name == "full"
+    return f"loop of {count.attributes['value']}" if known else "loop"

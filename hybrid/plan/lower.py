@@ -21,7 +21,7 @@ from hybrid.memory import native
 from hybrid.memory.bfloat16 import to_bfloat16
 from hybrid.memory.channels import CollectiveCall, Doing
 from hybrid.plan import control_blocks
-from hybrid.plan.agreement import agreements, entry_of
+from hybrid.plan.agreement import agreements, call_of
 from hybrid.plan.maps import (
     append_map,
     is_elementwise,
@@ -31,6 +31,7 @@ from hybrid.plan.maps import (
     lower_reduced,
 )
 from hybrid.plan.steps import Buffer, HostCall, Lowered, MapOp, Step, walk
+from hybrid.plan.transfers import Transfer
 
 
 def lower(graph: Graph) -> Lowered:
@@ -45,8 +46,7 @@ def lower(graph: Graph) -> Lowered:
     low.run([low.whole(b, v.type) for b, v in zip(inputs, graph.params, strict=True)], outputs)
     steps = _settled(low.steps)
     if any(node.op.communicates for node in graph.walk()):
-        eager = all(node.location is None for node in graph.walk())
-        steps = [*agreements(steps, eager=eager), *steps]
+        steps = [*agreements(graph), *steps]
     return Lowered(steps, inputs, outputs)
 
 
@@ -90,6 +90,7 @@ class Lowering:
         self.densified: dict[View, View] = {}
         self.constants: dict[Any, Buffer] = outer.constants if outer else {}
         self.destination: dict[Value, Buffer] = {}
+        self.communicating: CollectiveCall | None = None
         self.around: Location | None = outer.location if outer else None
         self.location = self.around
 
@@ -142,12 +143,10 @@ class Lowering:
         elif op.name in _OWN_RULES:
             _OWN_RULES[op.name](self, node)
         elif op.hosted:
-            entry = None
-            if op.communicates:
-                types = [v.type for v in node.operands]
-                entry = entry_of(op, types, node.attributes, node.location)
-            self._host(node, HostedOp(op, node.attributes, entry))
+            call = call_of(node) if op.communicates else None
+            self._host(node, HostedOp(op, node.attributes, call))
         elif op.lowering_rule is not None:
+            self.communicating = call_of(node) if op.communicates else None
             op.lowering_rule(
                 self, *self.operands(node), *map(self.result, node.results), **node.attributes
             )
@@ -241,6 +240,23 @@ class Lowering:
             step.location = self.location
             step.moves = name == "copy" and is_whole(inputs[0]) and is_whole(outputs[0])
             self.steps.append(step)
+
+    def transfer(
+        self,
+        kind: str,
+        inputs: Sequence[View],
+        outputs: Sequence[View],
+        *,
+        comm: str,
+        ranks: int,
+        root: int = 0,
+    ) -> None:
+        assert self.communicating is not None
+        function = Transfer(kind, comm, ranks, root, self.communicating)
+        types = [tuple([view.type for view in views]) for views in (inputs, outputs)]
+        step = Step(kernel=None, inputs=list(inputs), outputs=list(outputs))
+        step.call, step.location = HostCall(function, *types, self.location), self.location
+        self.steps.append(step)
 
     @staticmethod
     def offers(name: str, dtype: DType) -> bool:

@@ -35,6 +35,7 @@ from hybrid.plan.lower import HostedOp, element
 from hybrid.plan.memory import ALIGNMENT, Layout
 from hybrid.plan.plan import OpenOffset, Plan, Sizes, StepWriter, known, lowered_of
 from hybrid.plan.steps import HostCall
+from hybrid.plan.transfers import Transfer
 
 LARGEST = 2**62  # of the numbers in a plan: sums of a few stay within 64 bits
 
@@ -148,6 +149,8 @@ def _at(call: HostCall, binding: SizeBinding) -> HostCall:
         attributes = {name: binding.attribute(v) for name, v in function.attributes.items()}
         entry = function.entry and at_sizes(function.entry, binding.type)
         function = replace(function, attributes=attributes, entry=entry)
+    elif type(function) is Transfer:
+        function = replace(function, call=at_sizes(function.call, binding.type))
     elif type(function) is Agreement:
         function = function.bound(binding.type)
     return replace(

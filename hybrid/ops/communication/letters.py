@@ -10,6 +10,7 @@ from typing import Any
 from hybrid.core.types import TensorType
 from hybrid.ir import op
 from hybrid.memory.channels import WORLD, reach
+from hybrid.ops.communication.collectives import require_channel
 from hybrid.ops.flow.control import after
 from hybrid.ops.shapes.creation import zeros_like
 
@@ -17,6 +18,7 @@ from hybrid.ops.shapes.creation import zeros_like
 @op(pure=False, raises=Exception, hosted=True)
 def send(x: TensorType, *, to: int, comm: str = WORLD, ranks: int = 1) -> TensorType:
     """``x``, which rank ``to`` gets; its cotangent takes in that of what ``to`` made of it."""
+    require_channel(comm, ranks, to)
     return x
 
 
@@ -44,6 +46,7 @@ def send_batch(_rows: int, _batched: Any, x: Any, **attrs: Any) -> Any:
 @op(pure=False, raises=Exception, hosted=True)
 def recv(like: TensorType, *, source: int, comm: str = WORLD, ranks: int = 1) -> TensorType:
     """What rank ``source`` sends, which is of the type of ``like``."""
+    require_channel(comm, ranks, source)
     return like
 
 
