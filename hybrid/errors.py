@@ -167,6 +167,20 @@ class MissingPackageError(HybridError, ImportError):
     """What was asked for is the work of an optional package, which is not installed."""
 
 
+class CollectiveMismatchError(HybridError, RuntimeError):
+    """Ranks were about to do different collectives, or the same in another order."""
+
+
+class RankTimeoutError(HybridError, TimeoutError):
+    """Other ranks did not come to a collective within the time that was given to them."""
+
+
+class RankFailedError(HybridError, RuntimeError):
+    """Another process of the job has ended, or cannot be reached; ``rank`` is its number."""
+
+    rank: int | None = None
+
+
 class GradientError(HybridError, RuntimeError):
     """A gradient was asked for that does not exist."""
 

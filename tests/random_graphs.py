@@ -61,8 +61,8 @@ def exact_ops() -> list[Op]:
 
 
 def all_ops() -> list[Op]:
-    """All without regions, but for ``py_call``: functions have no text."""
-    ops = [op for _, op in sorted(REGISTRY.items()) if not op.has_regions]
+    """All without regions, but for ``py_call``, whose functions have no text, and collectives."""
+    ops = [op for _, op in sorted(REGISTRY.items()) if not (op.has_regions or op.communicates)]
     return [op for op in ops if op is not py_call]
 
 

@@ -51,6 +51,7 @@ ELSEWHERE = {
     "or select behind the loop": "what leads there is captured path by path",
     "or keep the whole tensor and choose": "numbers that are inputs are constants then",
     "write x = hybrid.where(mask, value, x)": "tests/calls/test_value_sizes.py",
+    "let a collective make what decides": "tests/distributed/test_communication.py",
     "or do not declare the axis": "tests/calls/test_dynamic_axes.py",
 }
 

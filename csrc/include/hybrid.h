@@ -98,7 +98,7 @@ typedef struct {
 
 typedef enum {
     HYB_STEP_KERNEL, HYB_STEP_MAP, HYB_STEP_COND, HYB_STEP_WHILE, HYB_STEP_FOR, HYB_STEP_HOST,
-    HYB_STEP_NEXT, HYB_STEP_PARALLEL, HYB_STEP_PRINT, HYB_STEP_FAIL
+    HYB_STEP_NEXT, HYB_STEP_PARALLEL, HYB_STEP_PRINT, HYB_STEP_FAIL, HYB_STEP_TRANSFER
 } hyb_step_kind;
 
 /* A step's operands stand in a row: n_in inputs, n_out outputs, n_extra inputs of its post- or pre-ops.
@@ -125,7 +125,10 @@ typedef enum {
  * the run with HYB_RAISED and a text, whose first word is the name of an exception; its `kernel` is 0.
  * Their first input is the text: a constant, u8[n], of UTF-8.  "{3:.2f}" in it is the element of the
  * fourth input after that, as Python's str.format writes it; "{3!t}" is that input as NumPy writes an
- * array; "{{" and "}}" are braces. */
+ * array; "{{" and "}}" are braces.
+ * HYB_STEP_TRANSFER moves bytes between the processes of a channel.  Its attributes are the channel, what it
+ * does (hyb_transfer_kind) and the root; its input and output are dense.  When that takes long, the host
+ * function `kernel` is called with NULL in place of operands: what is not HYB_OK ends the run. */
 typedef struct {
     int32_t kind;
     int32_t kernel; /* from hyb_find_kernel; -1 for a map; see above for the others */
@@ -287,6 +290,32 @@ hyb_status     hyb_profile_start(int64_t capacity); /* events; fails while one i
 int64_t        hyb_profile_stop(void);   /* how many there were; waits for runs that are in it */
 const hyb_event *hyb_profile_events(void); /* of the last one: as many as there was room for */
 void           hyb_profile_free(void);     /* those */
+
+/* Channels: groups of processes between which plans move bytes, by the MPI that the host has loaded. */
+typedef enum {
+    HYB_TRANSFER_GATHER,   /* what each rank has, one behind the other */
+    HYB_TRANSFER_EXCHANGE, /* block i goes to rank i */
+    HYB_TRANSFER_SPREAD,   /* what the root has goes to all */
+    HYB_TRANSFER_BARRIER,  /* nothing: all wait for each other */
+    /* The host function compares what is to come with the other ranks: before the first run; with root 1
+     * before each, while hyb_channels_compare says so. */
+    HYB_TRANSFER_AGREE
+} hyb_transfer_kind;
+
+typedef struct {
+    int32_t pointers; /* whether handles are pointers (Open MPI), not ints (MPICH) */
+    void (*all_gather)(void), (*all_to_all)(void), (*broadcast)(void), (*barrier)(void); /* MPI_I... */
+    void (*test)(void);
+    uint64_t byte; /* MPI_BYTE */
+} hyb_mpi;
+
+/* Its number, for processes that have it alike; -1 on failure.  It stays open. */
+int32_t    hyb_channel_open(const hyb_mpi *functions, uint64_t comm, int32_t rank, int32_t ranks);
+/* How many transfers have begun, once `more` are added that the host does itself; -1: no such channel. */
+int64_t    hyb_channel_begun(int32_t channel, int32_t more);
+int32_t    hyb_channel_ranks(int32_t channel); /* 0: there is no such channel */
+void       hyb_channels_compare(int32_t compare); /* 1 at first */
+void       hyb_channels_stop(int32_t stop); /* 1: the host is asked before each transfer */
 
 /* Queues of batches: `batch` rows of each column at a time, those that `order` names, the last one
  * with what is left; or what a plan makes of them.  External 0 of such a plan is what it makes, 1 the

@@ -209,6 +209,8 @@ class Ledger:
         self._late: dict[str, deque[float]] = {kind: deque(maxlen=_LATE) for kind in self.spent}
         self.failures = 0  # captures that gave no plan
         self.epochs = False  # whether a capture has loops over loaders
+        # Whether one reaches other processes: each would have another time, and go another way.
+        self.communicates = False
         # What all calls have taken, captures included, and what they would have taken eagerly.
         self.hybridized = self.eager = 0.0
         self.saved = 0.0  # by calls that ran as plans
@@ -252,6 +254,7 @@ class Ledger:
         planned.due = 1
         self.plans[planned] = None
         self.epochs |= bool(capture.facts)
+        self.communicates |= any([node.op.communicates for node in capture.graph.walk()])
         one = self.groups.setdefault(group, PlanGroup())
         one.plans += 1
         if need.kind is BINDING:
@@ -364,6 +367,8 @@ class Ledger:
         self.hybridized += seconds + _WAY
 
     def _rests(self, calls: int) -> int:
+        if self.communicates:
+            return 0
         if calls > 0:
             self.state = "rests"
         return calls
@@ -438,7 +443,7 @@ class Ledger:
         if key in self.closed:
             return True
         made = self.counts[CAPTURE] + self.counts[OPENING]
-        if key in self.raising or not (made or self.failures) or self.epochs:
+        if key in self.raising or not (made or self.failures) or self.epochs or self.communicates:
             return False
         if kind is OPENING and not self.counts[OPENING]:
             return False
@@ -535,7 +540,7 @@ class Ledger:
         Not where that may have other bits, takes much memory, or is an epoch.
         """
         account = planned.account
-        if account.samples >= _MOST_SAMPLES:
+        if account.samples >= _MOST_SAMPLES or self.communicates:
             return False
         if account.samples >= _AT_A_TIME * account.runs:  # plans are timed as often
             return False

@@ -119,6 +119,18 @@ class Emit(Protocol):
     def dense(self, view: View) -> View:
         """``view`` itself when dense, else a dense copy."""
 
+    def transfer(
+        self,
+        kind: str,
+        inputs: Sequence[View],
+        outputs: Sequence[View],
+        *,
+        comm: str,
+        ranks: int,
+        root: int = 0,
+    ) -> None:
+        """Move dense views between processes, as the method ``kind`` of a channel does."""
+
     def constant(self, dtype: DType, value: float) -> View:
         """A constant element, rank 0."""
 

@@ -103,6 +103,7 @@ class Op:
         # A rule with a keyword ``regions`` is that of an op whose nodes own graphs.
         self.has_regions = self.attr_defaults.pop("regions", None) is not None
         self.moves = self.moves or self.has_regions
+        self.communicates = "comm" in self.attr_defaults  # with other processes
         self.reference_rule: Callable[..., Any] | None = None
         self.vjp_rule: Callable[..., Any] | None = None
         self.jvp_rule: Callable[..., Any] | None = None

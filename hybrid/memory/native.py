@@ -352,6 +352,15 @@ MESSAGE_STEPS = {  # by where the text goes: the kind, and its stream
     "stderr": (lib.HYB_STEP_PRINT, lib.HYB_TO_ERRORS),
     "error": (lib.HYB_STEP_FAIL, 0),
 }
+TRANSFER_STEP = lib.HYB_STEP_TRANSFER
+TRANSFERS = {
+    "all_gather": lib.HYB_TRANSFER_GATHER,
+    "all_to_all": lib.HYB_TRANSFER_EXCHANGE,
+    "broadcast": lib.HYB_TRANSFER_SPREAD,
+    "barrier": lib.HYB_TRANSFER_BARRIER,
+    "agree": lib.HYB_TRANSFER_AGREE,
+}
+NULL = ffi.NULL
 NEXT_STEP, MAX_COLUMNS = lib.HYB_STEP_NEXT, lib.HYB_QUEUE_COLUMNS
 CONTROL_STEPS = {
     "cond": lib.HYB_STEP_COND,

@@ -55,6 +55,11 @@ REASONS: dict[str, str] = {  # ops that are not written, and why
     ),
     "nextafter": _BITS,
     **dict.fromkeys(["say", "stop"], "a model of ONNX computes, and does nothing else"),
+    **dict.fromkeys(
+        ["all_reduce", "reduce_to", "reduce_scatter", "all_gather", "all_to_all", "broadcast",
+         "barrier", "send", "recv"],
+        "it reaches other processes, and a model of ONNX runs in one",
+    ),
     "py_call": "it calls Python while it runs, and there is none where ONNX models run",
 }  # fmt: skip
 INSTEAD: dict[str, str] = {  # by reason: what to do about it

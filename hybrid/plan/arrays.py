@@ -84,7 +84,7 @@ def plan_of(
     external = slots["kind"] == native.EXTERNAL
     if (slots["nbytes"][external] > nbytes[slots["external"][external]]).any():
         raise GraphError("a plan takes more bytes than its values have")
-    if (steps["kind"] == native.HOST_STEP).any():
+    if np.isin(steps["kind"], (native.HOST_STEP, native.TRANSFER_STEP)).any():
         raise GraphError("a plan calls functions that are not there")
     written = _written(arrays, slots, steps)
     if (slots["external"][external & written] >= len(outputs)).any():

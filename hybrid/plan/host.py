@@ -14,6 +14,7 @@ from hybrid.errors import ArgumentError
 from hybrid.memory import native
 from hybrid.memory.bfloat16 import array_dtype, memory_dtype
 from hybrid.plan.steps import HostCall
+from hybrid.plan.transfers import Transfer, waiting
 
 
 @dataclass(slots=True)
@@ -48,6 +49,9 @@ def host_function(call: HostCall, callbacks: Callbacks) -> Callable[[Any], None]
     def leave(error: BaseException, data: Any) -> None:
         call.function.leave(error, [_array(data[i], type) for i, type in others])
 
+    if isinstance(call.function, Transfer):
+        return waiting(call.function, run)
+
     if leaves and call.function.settles:
         run.leave = leave  # type: ignore[attr-defined]
     return run
@@ -68,6 +72,8 @@ def call_function(
     ``rest`` gives the last operands of one that is Leaving: what it needs only if it fails.
     """
     returned = call.function(*arrays) if rest is None else call.function.call(arrays, rest)
+    if isinstance(call.function, Transfer) and call.outputs:  # which has the bytes, in order
+        returned = returned.reshape(call.outputs[0].shape)
     if isinstance(returned, (tuple, list)):
         results = list(returned)
     else:
@@ -81,7 +87,7 @@ def _converted(call: HostCall, result: Any, wanted: TensorType) -> np.ndarray:
     """``result`` of type ``wanted``; Python numbers take its dtype."""
     weak = type(result) in (bool, int, float)
     array = np.asarray(result, wanted.dtype.numpy if weak else None)
-    if array.shape != wanted.shape or array.dtype != wanted.dtype.numpy:
+    if array.shape != wanted.shape or array.dtype != memory_dtype(wanted.dtype):
         shape = ",".join(map(str, array.shape))
         raise _wrong(call, f"returned {array.dtype}[{shape}]", str(wanted))
     return array

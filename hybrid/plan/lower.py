@@ -19,7 +19,9 @@ from hybrid.ir import Graph, Node, NotDense, Op, Value, View
 from hybrid.ir.lowering import row_major
 from hybrid.memory import native
 from hybrid.memory.bfloat16 import to_bfloat16
+from hybrid.memory.channels import CollectiveCall, Doing
 from hybrid.plan import control_blocks
+from hybrid.plan.agreement import agreements, call_of
 from hybrid.plan.maps import (
     append_map,
     is_elementwise,
@@ -29,6 +31,7 @@ from hybrid.plan.maps import (
     lower_reduced,
 )
 from hybrid.plan.steps import Buffer, HostCall, Lowered, MapOp, Step, walk
+from hybrid.plan.transfers import Transfer
 
 
 def lower(graph: Graph) -> Lowered:
@@ -41,7 +44,10 @@ def lower(graph: Graph) -> Lowered:
     ]
     low = Lowering(graph)
     low.run([low.whole(b, v.type) for b, v in zip(inputs, graph.params, strict=True)], outputs)
-    return Lowered(_settled(low.steps), inputs, outputs)
+    steps = _settled(low.steps)
+    if any(node.op.communicates for node in graph.walk()):
+        steps = [*agreements(graph), *steps]
+    return Lowered(steps, inputs, outputs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +56,23 @@ class HostedOp:
 
     op: Op
     attributes: dict[str, Any]
+    entry: CollectiveCall | None = None  # of one that communicates
 
     def __call__(self, *arrays: Any) -> Any:
         with np.errstate(all="ignore"):  # kernels warn of nothing
-            return self.op.reference_rule(*arrays, **self.attributes)
+            if self.entry is None:
+                return self.op.reference_rule(*arrays, **self.attributes)
+            with Doing(self.entry):
+                return self.op.reference_rule(*arrays, **self.attributes)
+
+    @property
+    def takes_bits(self) -> bool:
+        """Whether arrays of bfloat16 come as the bits that they are."""
+        return self.entry is not None
+
+    @property
+    def __name__(self) -> str:
+        return self.op.name
 
 
 class Lowering:
@@ -71,6 +90,7 @@ class Lowering:
         self.densified: dict[View, View] = {}
         self.constants: dict[Any, Buffer] = outer.constants if outer else {}
         self.destination: dict[Value, Buffer] = {}
+        self.communicating: CollectiveCall | None = None
         self.around: Location | None = outer.location if outer else None
         self.location = self.around
 
@@ -123,8 +143,10 @@ class Lowering:
         elif op.name in _OWN_RULES:
             _OWN_RULES[op.name](self, node)
         elif op.hosted:
-            self._host(node, HostedOp(op, node.attributes))
+            call = call_of(node) if op.communicates else None
+            self._host(node, HostedOp(op, node.attributes, call))
         elif op.lowering_rule is not None:
+            self.communicating = call_of(node) if op.communicates else None
             op.lowering_rule(
                 self, *self.operands(node), *map(self.result, node.results), **node.attributes
             )
@@ -218,6 +240,23 @@ class Lowering:
             step.location = self.location
             step.moves = name == "copy" and is_whole(inputs[0]) and is_whole(outputs[0])
             self.steps.append(step)
+
+    def transfer(
+        self,
+        kind: str,
+        inputs: Sequence[View],
+        outputs: Sequence[View],
+        *,
+        comm: str,
+        ranks: int,
+        root: int = 0,
+    ) -> None:
+        assert self.communicating is not None
+        function = Transfer(kind, comm, ranks, root, self.communicating)
+        types = [tuple([view.type for view in views]) for views in (inputs, outputs)]
+        step = Step(kernel=None, inputs=list(inputs), outputs=list(outputs))
+        step.call, step.location = HostCall(function, *types, self.location), self.location
+        self.steps.append(step)
 
     @staticmethod
     def offers(name: str, dtype: DType) -> bool:

@@ -29,11 +29,13 @@ from hybrid.ir import Graph
 from hybrid.ir.bound_graphs import SizeBinding
 from hybrid.memory import native
 from hybrid.memory.native import PlanArrays
+from hybrid.plan.agreement import Agreement, at_sizes
 from hybrid.plan.host import Callbacks, host_function
 from hybrid.plan.lower import HostedOp, element
 from hybrid.plan.memory import ALIGNMENT, Layout
 from hybrid.plan.plan import OpenOffset, Plan, Sizes, StepWriter, known, lowered_of
 from hybrid.plan.steps import HostCall
+from hybrid.plan.transfers import Transfer
 
 LARGEST = 2**62  # of the numbers in a plan: sums of a few stay within 64 bits
 
@@ -145,7 +147,12 @@ def _at(call: HostCall, binding: SizeBinding) -> HostCall:
     function = call.function
     if type(function) is HostedOp:
         attributes = {name: binding.attribute(v) for name, v in function.attributes.items()}
-        function = HostedOp(function.op, attributes)
+        entry = function.entry and at_sizes(function.entry, binding.type)
+        function = replace(function, attributes=attributes, entry=entry)
+    elif type(function) is Transfer:
+        function = replace(function, call=at_sizes(function.call, binding.type))
+    elif type(function) is Agreement:
+        function = function.bound(binding.type)
     return replace(
         call,
         function=function,

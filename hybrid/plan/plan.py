@@ -14,11 +14,13 @@ from hybrid.core.types import TensorType
 from hybrid.errors import Location, NativeError, locate
 from hybrid.ir import Graph, inlined
 from hybrid.memory import native
+from hybrid.plan.agreement import Agreement
 from hybrid.plan.host import Callbacks, host_function
 from hybrid.plan.lower import lower
 from hybrid.plan.memory import ALIGNMENT, Placement, place
 from hybrid.plan.schedule import schedule
 from hybrid.plan.steps import Buffer, HostCall, Lowered, Step
+from hybrid.plan.transfers import Transfer
 
 
 @dataclass(frozen=True, slots=True)
@@ -300,6 +302,8 @@ class StepWriter:
             kept = getattr(step.call.function, "asks_queue", None)
             asks = kept is not None and len(step.outputs) <= native.MAX_COLUMNS
             kind, attrs = (native.NEXT_STEP, (kept,)) if asks else (native.HOST_STEP, ())
+            if isinstance(step.call.function, (Transfer, Agreement)):
+                kind, attrs = self._transfer(step.call)
             self.calls.append(step.call)
             number = writer.host(host_function(step.call, self.callbacks))
         elif step.says:
@@ -310,6 +314,15 @@ class StepWriter:
             dtype = (step.inputs or step.outputs)[0].dtype
             kind, number = native.KERNEL_STEP, _kernel(step.kernel, dtype)
         writer.step(kind, number, first, counts, attrs, first_op)
+
+    @staticmethod
+    def _transfer(call: HostCall) -> tuple[int, tuple[int, ...]]:
+        """The kind of a step that moves bytes between processes, and its attributes."""
+        transfer = call.function
+        channel = transfer.channel_number(call)
+        if channel < 0:
+            return native.HOST_STEP, ()
+        return native.TRANSFER_STEP, (channel, native.TRANSFERS[transfer.kind], int(transfer.root))
 
     def _control(self, step: Step) -> int:
         control = step.control

@@ -57,6 +57,7 @@ WRONG = {
         ["compress", "lenet", "--int8", "--int4"],
         "--int8 and --int4 exclude each other.",
     ),
+    "a script that is not there": (["launch", "-n", "2", "absent.py"], "absent.py is no file."),
     "no threads": (["bench", "run", "dispatch", "--threads", "0"], "--threads 0: "),
     "no rounds": (["bench", "run", "dispatch", "--repeat", "0"], "--repeat 0: "),
     "a path that cannot be written": (

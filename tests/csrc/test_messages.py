@@ -113,7 +113,10 @@ BROKEN: dict[str, tuple[Callable[[Spec], None], str]] = {
     ),
     "no text": (change("steps", 0, n_in=0), "step 0: 0 inputs and 0 outputs of a text"),
     "an output": (change("steps", 0, n_in=2, n_out=1), "step 0: 2 inputs and 1 outputs of a text"),
-    "an unknown kind": (change("steps", 0, kind=lib.HYB_STEP_FAIL + 1), "step 0: unknown kind 10"),
+    "an unknown kind": (
+        change("steps", 0, kind=lib.HYB_STEP_TRANSFER + 1),
+        "step 0: unknown kind 11",
+    ),
     "a text that changes": (
         change("operands", 0, slot=0),
         "operand 0: reaches beyond the 4 bytes of slot 0",

@@ -362,6 +362,34 @@ static hyb_status check_host(const hyb_builder *builder, const hyb_step *step)
     return HYB_OK;
 }
 
+static hyb_status check_transfer(const hyb_builder *builder, const hyb_step *step)
+{
+    const hyb_attr *attrs = builder->spec->attrs + step->first_attr;
+    const int64_t kind = attrs[1].i, root = attrs[2].i;
+    const int64_t ranks =
+        attrs[0].i < 0 || attrs[0].i > INT32_MAX ? 0 : hyb_channel_ranks((int32_t)attrs[0].i);
+    if (ranks == 0 || kind < HYB_TRANSFER_GATHER || kind > HYB_TRANSFER_AGREE)
+        return hyb_refuse(builder, "transfer %lld by channel %lld", (long long)kind,
+                          (long long)attrs[0].i);
+    const int32_t n = kind >= HYB_TRANSFER_BARRIER ? 0 : 1;
+    if (step->n_in != n || step->n_out != n || root < 0 || root >= ranks)
+        return hyb_refuse(builder, "%d inputs, %d outputs and root %lld of a transfer", step->n_in,
+                          step->n_out, (long long)root);
+    TRY(check_host(builder, step));
+    if (n == 0)
+        return HYB_OK;
+    const hyb_operand *operands = builder->spec->operands + step->first_operand;
+    const hyb_layout *in = &operands[0].layout, *out = &operands[1].layout;
+    const int64_t gives = hyb_elements(in) * hyb_itemsize(in->dtype);
+    const int64_t takes = hyb_elements(out) * hyb_itemsize(out->dtype);
+    const int64_t times = kind == HYB_TRANSFER_GATHER ? ranks : 1;
+    if (!hyb_is_contiguous(in) || gives > INT32_MAX || takes != gives * times
+        || (kind == HYB_TRANSFER_EXCHANGE && gives % ranks != 0))
+        return hyb_refuse(builder, "%lld bytes cannot become %lld by transfer %lld of %lld ranks",
+                          (long long)gives, (long long)takes, (long long)kind, (long long)ranks);
+    return HYB_OK;
+}
+
 hyb_status hyb_check_control(const hyb_builder *builder, const hyb_step *step)
 {
     static const struct {
@@ -373,7 +401,8 @@ hyb_status hyb_check_control(const hyb_builder *builder, const hyb_step *step)
         [HYB_STEP_PARALLEL] = {0, 0, HYB_BOOL, HYB_BOOL},
     };
     const bool speaks = step->kind == HYB_STEP_PRINT || step->kind == HYB_STEP_FAIL;
-    const int32_t n_attrs = step->kind == HYB_STEP_NEXT ? 1 : 0;
+    const int32_t n_attrs =
+        step->kind == HYB_STEP_NEXT ? 1 : step->kind == HYB_STEP_TRANSFER ? 3 : 0;
     if (step->n_extra != 0 || step->n_attrs != n_attrs || step->n_ops != 0)
         return hyb_refuse(builder, "extra operands, attributes or ops, which only kernels have");
     if (step->kind == HYB_STEP_NEXT && (step->n_in < 1 || step->n_out > HYB_QUEUE_COLUMNS))
@@ -382,6 +411,8 @@ hyb_status hyb_check_control(const hyb_builder *builder, const hyb_step *step)
         TRY(check_scalar(builder, step, 0, HYB_I64));
     if (step->kind == HYB_STEP_HOST || step->kind == HYB_STEP_NEXT)
         return check_host(builder, step);
+    if (step->kind == HYB_STEP_TRANSFER)
+        return check_transfer(builder, step);
     if (speaks)
         return hyb_check_message(builder, step);
     const int32_t n_in = shapes[step->kind].n_in, most = shapes[step->kind].most_out;

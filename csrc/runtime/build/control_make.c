@@ -174,6 +174,27 @@ static hyb_status make_host(hyb_builder *builder, const hyb_step *step, hyb_plan
     return lend_outputs(builder, step, made);
 }
 
+/* A step that moves bytes between processes. */
+static hyb_status make_transfer(hyb_builder *builder, const hyb_step *step, hyb_plan_step *made)
+{
+    const hyb_attr *attrs = builder->spec->attrs + step->first_attr;
+    hyb_transfer *transfer = hyb_reserve(builder, sizeof *transfer);
+    atomic_int *agreed = hyb_reserve(builder, sizeof *agreed);
+    if (!transfer || !agreed)
+        return HYB_NO_MEMORY;
+    *transfer = (hyb_transfer){.agreed = agreed, .channel = (int32_t)attrs[0].i, .kind = (int32_t)attrs[1].i,
+                               .root = (int32_t)attrs[2].i};
+    if (step->n_in > 0) {
+        const hyb_layout *layout = &builder->spec->operands[step->first_operand].layout;
+        transfer->block = hyb_elements(layout) * hyb_itemsize(layout->dtype);
+    }
+    if (transfer->kind == HYB_TRANSFER_EXCHANGE)
+        transfer->block /= hyb_channel_ranks(transfer->channel);
+    made->host = step->kernel;
+    made->transfer = transfer;
+    return HYB_OK;
+}
+
 hyb_status hyb_make_control(hyb_builder *builder, const hyb_step *step, hyb_plan_step *made)
 {
     static const char *const names[] = {[HYB_STEP_COND] = "cond",
@@ -183,12 +204,15 @@ hyb_status hyb_make_control(hyb_builder *builder, const hyb_step *step, hyb_plan
                                         [HYB_STEP_NEXT] = "next",
                                         [HYB_STEP_PARALLEL] = "parallel",
                                         [HYB_STEP_PRINT] = "print",
-                                        [HYB_STEP_FAIL] = "fail"};
+                                        [HYB_STEP_FAIL] = "fail",
+                                        [HYB_STEP_TRANSFER] = "transfer"};
     *made = (hyb_plan_step){.name = names[step->kind],
                             .first_operand = step->first_operand,
                             .counts = step->n_out > 0};
     if (step->kind == HYB_STEP_HOST || step->kind == HYB_STEP_NEXT)
         return make_host(builder, step, made);
+    if (step->kind == HYB_STEP_TRANSFER)
+        return make_transfer(builder, step, made);
     if (step->kind == HYB_STEP_PRINT || step->kind == HYB_STEP_FAIL)
         return HYB_HAS_MESSAGES ? hyb_make_message(builder, step, made)
                                 : hyb_refuse(builder, "this library has no steps that print or raise");

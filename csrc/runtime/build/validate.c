@@ -128,7 +128,7 @@ static hyb_status check_place(const hyb_builder *builder, int32_t operand, int32
 hyb_status hyb_check_step(const hyb_builder *builder, const hyb_step *step)
 {
     const hyb_plan_spec *spec = builder->spec;
-    if (step->kind < HYB_STEP_KERNEL || step->kind > HYB_STEP_FAIL)
+    if (step->kind < HYB_STEP_KERNEL || step->kind > HYB_STEP_TRANSFER)
         return hyb_refuse(builder, "unknown kind %d", step->kind);
     const int32_t fewest = step->kind > HYB_STEP_MAP ? 0 : 1;
     if (step->n_in < 0 || step->n_out < fewest || step->n_extra < 0)

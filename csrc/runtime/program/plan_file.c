@@ -191,7 +191,8 @@ static hyb_status name_kernels(reading *plan, const int32_t *kernels)
     const int64_t known = plan->file->section[HYB_SECTION_KERNELS].count;
     for (int32_t i = 0; i < plan->spec.n_steps; i++) {
         hyb_step *step = &plan->steps[i];
-        if (step->kind == HYB_STEP_HOST || step->kind == HYB_STEP_NEXT)
+        if (step->kind == HYB_STEP_HOST || step->kind == HYB_STEP_NEXT
+            || step->kind == HYB_STEP_TRANSFER)
             return hyb_fail(HYB_BAD_FILE, "step %d calls what is not in the file", i);
         if (step->kind != HYB_STEP_KERNEL)
             continue;

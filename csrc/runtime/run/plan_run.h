@@ -89,6 +89,13 @@ typedef struct {
     int64_t room;            /* bytes that it has at most */
 } hyb_message;
 
+/* What a step moves between processes. */
+typedef struct {
+    int32_t channel, kind, root;
+    int64_t block; /* bytes that go to, or come from, one process */
+    atomic_int *agreed; /* whether the ranks have */
+} hyb_transfer;
+
 typedef struct hyb_loop hyb_loop;
 typedef struct hyb_group hyb_group;
 
@@ -110,6 +117,7 @@ typedef struct {
     const hyb_loop *loop; /* what a control step owns */
     const hyb_group *group; /* what a parallel step runs */
     const hyb_message *message;
+    const hyb_transfer *transfer;
 } hyb_plan_step;
 
 /* A control step.  `moves` speak of places among the addresses. */
@@ -211,6 +219,9 @@ void hyb_record_batch(hyb_recording *recording, int64_t queue, int64_t batch, in
 
 /* message.c */
 hyb_status hyb_run_message(hyb_run *run, const hyb_plan_step *step, int32_t index);
+
+/* channel.c */
+hyb_status hyb_run_transfer(hyb_run *run, const hyb_plan_step *step, int32_t index);
 
 /* step.c */
 hyb_status hyb_run_block(hyb_run *run, hyb_block block);

@@ -27,7 +27,8 @@ _PURE = frozenset(
 # Parts of this package, in its folder, that look at the world or at settings no capture guards.
 WORLDLY = frozenset(
     {
-        "calls.files", "cli", "config", "data", "eager.profile", "eager.tensor_html",
+        "calls.files", "cli", "config", "data", "distributed", "eager.profile", "eager.tensor_html",
+        "jobs",
         "memory.native", "nn.module_html", "plots", "weights",
     }
 )  # fmt: skip
@@ -47,7 +48,9 @@ _IMPURE = {
             "random", "show_config", "test", "testing",
         }
     ),
-    "hybrid": frozenset({"bench", "data", "load", "num_threads", "plots", "profile", "weights"}),
+    "hybrid": frozenset(
+        {"bench", "data", "distributed", "load", "num_threads", "plots", "profile", "weights"}
+    ),
 }  # fmt: skip
 _PLAIN = frozenset({("argparse", "Namespace")})  # that only hold attributes
 _NONE: frozenset[str] = frozenset()

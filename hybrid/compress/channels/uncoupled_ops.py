@@ -12,6 +12,7 @@ _GRADIENT = "it belongs to a gradient, not to a model that evaluates"
 _PASS = "a pass makes it, after a graph is captured"
 _NUMBER = "it computes with sizes and numbers"
 _WORLD = "it does something to the world"
+_RANKS = "other processes have as many"
 _LOSS = "it chooses among all classes"
 
 REASONS: dict[str, str] = {
@@ -37,6 +38,8 @@ REASONS: dict[str, str] = {
         "conv_integer_map conv_integer_prepared_map",
         _NUMBER: "add_exact subtract_exact multiply_exact quotient index_range size_value",
         _WORLD: "py_call say stop",
+        _RANKS: "all_reduce reduce_to reduce_scatter all_gather all_to_all broadcast barrier send "
+        "recv",
         _LOSS: "class_at cross_entropy",
         "its elements are in the author's code": "literal",
     }.items()

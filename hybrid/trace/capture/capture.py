@@ -35,6 +35,7 @@ from hybrid.trace.capture.captured_graph import (
     Item,
     PlaceWrite,
 )
+from hybrid.trace.capture.divided_paths import refuse_divided_paths
 from hybrid.trace.capture.first_gradients import FirstGradients, unmarked
 from hybrid.trace.capture.history_flags import presence
 from hybrid.trace.capture.number_inputs import as_input, number_cell, put_numbers
@@ -256,6 +257,7 @@ class _CaptureBuilder:
         builder = tracer.builder
         nodes = tuple(builder.nodes[:forward_count])
         graph = Graph(builder.name, tuple(c.initial for c in cells), nodes, tuple(self.outputs))
+        refuse_divided_paths(graph)
         self.count_on_containers()
         firsts = self.first_gradients(graph)
         if firsts is not None:

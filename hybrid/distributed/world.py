@@ -1,0 +1,210 @@
+"""This process as a rank of its job: MPI, ``init``, ``rank``, ``size``, and how it ends.
+
+MPI itself is what mpi4py loads; it is initialized and finalized here.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+import threading
+import time
+from collections.abc import Collection
+from typing import Any
+
+from hybrid.core.imports import optional
+from hybrid.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    MissingPackageError,
+    RankFailedError,
+)
+from hybrid.jobs.job_link import SIZE, JobLink, job_link
+from hybrid.memory import channels
+from hybrid.memory.channels import current_entry
+
+
+def _loaded() -> Any:
+    optional("mpi4py", "mpi", "hybrid.distributed")
+    import mpi4py
+
+    mpi4py.rc.initialize = mpi4py.rc.finalize = False  # for us to do
+    try:
+        from mpi4py import MPI as found
+    except (ImportError, RuntimeError) as error:
+        raise MissingPackageError(
+            "hybrid.distributed needs an MPI library, which mpi4py does not find",
+            why=str(error).strip().splitlines()[0],
+            fix='pip install "hybrid[mpi]", which brings MPICH; or install Open MPI',
+        ) from None
+    return found
+
+
+MPI = _loaded()
+PATIENCE = 2.0  # seconds that what a rank has sent may take to come after it has left
+MOST_SAID = 300  # characters of an error that others are told
+CLOSING = 5.0  # seconds that letters may take to be fetched when a rank leaves
+
+
+class World:
+    """The job: MPI's communicators of all ranks, and what is known of the others."""
+
+    def __init__(self, timeout: float, check: bool | None) -> None:
+        self.timeout, self.check = timeout, check is None or check
+        if not MPI.Is_initialized():
+            MPI.Init_thread(MPI.THREAD_MULTIPLE)
+            self.finalizes = True
+        else:
+            self.finalizes = False
+        if MPI.Query_thread() < MPI.THREAD_MULTIPLE:
+            raise ArgumentError(
+                "MPI was initialized for one thread alone",
+                fix="call hybrid.distributed.init() before anything else initializes MPI",
+            )
+        everyone = MPI.COMM_WORLD
+        everyone.Set_errhandler(MPI.ERRORS_RETURN)
+        self.rank, self.size = everyone.Get_rank(), everyone.Get_size()
+        self.link: JobLink | None = job_link()
+        self.given_up = ""  # why nothing is communicated any more
+        self.left_since: dict[int, float] = {}
+        self.channels: list[Any] = []
+        if self.link is not None:
+            self.link.say(rank=self.rank, mapped=sorted(shared_files()))
+            if os.environ.get(SIZE, str(self.size)) != str(self.size):
+                raise ArgumentError(
+                    f"hybrid launch started {os.environ[SIZE]} ranks, and MPI knows {self.size}",
+                    why="The mpiexec that was found belongs to another MPI than the one that "
+                    f"mpi4py has loaded: {MPI.Get_library_version().splitlines()[0]}",
+                    fix="install one MPI alone in this environment",
+                )
+
+    def refuse(self, members: Collection[int] = ()) -> None:
+        """Raise RankFailedError if a rank has failed, or one of ``members`` has left long ago."""
+        link = self.link
+        if link is None:
+            return
+        if link.failed:
+            number, how = next(iter(link.failed.items()))
+            raise self.failure(number, f"rank {number} has failed: {how}")
+        if link.lost:
+            raise self.failure(None, "hybrid launch, which watches this job, has ended")
+        for number in link.left.intersection(members):
+            since = self.left_since.setdefault(number, time.monotonic())
+            if time.monotonic() - since > PATIENCE:
+                raise self.failure(number, f"rank {number} has ended, and was waited for")
+
+    def failure(self, number: int | None, what: str) -> RankFailedError:
+        self.give_up(what)
+        error = RankFailedError(
+            what,
+            at=current_entry().location,
+            why="What the ranks compute together cannot go on without it.",
+            fix="see what that rank has printed; hybrid launch --max-restarts begins again from "
+            "the last checkpoint",
+        )
+        error.rank = number
+        return error
+
+    def give_up(self, why: str) -> None:
+        """Communicate no more, for MPI has no way back from where it is."""
+        self.given_up = self.given_up or why
+        channels.stop_channels()
+
+    def require_whole(self) -> None:
+        """Raise RankFailedError if communication has been given up."""
+        self.refuse()
+        if self.given_up:
+            raise self.failure(None, f"communication has ended before this: {self.given_up}")
+
+    def leave(self) -> None:
+        """End as it should be: letters are fetched, MPI is finalized unless that would hang."""
+        if not self.finalizes or MPI.Is_finalized():
+            return
+        end = time.monotonic() + min(CLOSING, self.timeout)
+        with contextlib.suppress(Exception):
+            while any(channel.unfetched() for channel in self.channels):
+                self.require_whole()
+                if time.monotonic() > end:
+                    break
+                time.sleep(0.001)
+        whole = not self.given_up
+        if self.link is not None:
+            whole = self.link.goodbye(whole)
+        if whole:
+            MPI.Finalize()  # which waits for all ranks
+
+
+def shared_files() -> set[str]:
+    """The files in shared memory that this process has mapped: a killed one leaves them behind."""
+    with open("/proc/self/maps", encoding="utf-8") as lines:
+        paths = [line.split(maxsplit=5)[5].strip() for line in lines if "/dev/shm/" in line]
+    return {path for path in paths if os.path.exists(path)}
+
+
+_world: list[World] = []
+_lock = threading.Lock()
+
+
+def init(timeout: float = 60, check: bool | None = None) -> None:
+    """Join the job: all ranks call it once, before they communicate.
+
+    ``timeout`` is how many seconds a collective waits for other ranks before it raises
+    RankTimeoutError.  With ``check`` every eager collective first compares with those of the other
+    ranks what it is about to do, and raises CollectiveMismatchError on each if that differs; plans
+    do so before their first run in any case.  False leaves it out; None, the default, is True.
+    """
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)):
+        raise ArgumentTypeError(f"timeout is {timeout!r}", fix="give it a number of seconds")
+    if not timeout > 0:
+        raise ArgumentError(f"timeout is {timeout!r}", fix="give it a number of seconds above 0")
+    if check is not None and not isinstance(check, bool):
+        raise ArgumentTypeError(f"check is {check!r}", fix="give it True, False or None")
+    with _lock:
+        if _world:
+            _world[0].timeout, _world[0].check = timeout, check is None or check
+            channels.compare_eager_calls(_world[0].check)
+            return
+        found = World(timeout, check)
+        _world.append(found)
+        channels.compare_eager_calls(found.check)
+        atexit.register(found.leave)
+        _end_with_errors(found)
+
+
+def world() -> World:
+    """The job of this process, which is joined now if it was not before."""
+    if not _world:
+        init()
+    return _world[0]
+
+
+def rank() -> int:
+    """The number of this process among those of the job, from 0 on."""
+    return world().rank
+
+
+def size() -> int:
+    """How many processes the job has."""
+    return world().size
+
+
+def _end_with_errors(found: World) -> None:
+    """Let an error that nobody catches end the whole job once it is printed."""
+    before = sys.excepthook
+
+    def end(kind: type[BaseException], error: BaseException, traceback: Any) -> None:
+        before(kind, error, traceback)
+        with contextlib.suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        if found.size == 1 and found.link is None:
+            return
+        if found.link is not None:
+            found.link.says_goodbye = False
+            found.link.say(error=f"{kind.__name__}: {error}".splitlines()[0][:MOST_SAID])
+            os._exit(1)
+        MPI.COMM_WORLD.Abort(1)
+
+    sys.excepthook = end

@@ -1,0 +1,1 @@
+"""Jobs of several processes: started by ``mpiexec``, watched, stopped, and started again."""

@@ -1,0 +1,168 @@
+"""``hybrid launch``: runs a script as the ranks of a job, and sees to it that all of them end.
+
+``mpiexec`` starts the processes; each is a watcher (``watcher.py``) that starts the rank itself.
+When a rank has failed, the others are told and have some seconds to raise an error of their own;
+then everything is stopped.  Files in shared memory that killed ranks have left are removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import selectors
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TextIO
+
+from hybrid.errors import MissingPackageError
+from hybrid.jobs.job_link import SIZE, VARIABLE
+from hybrid.jobs.job_state import JobState, read, shared_files_of, tell
+
+WATCHER = Path(__file__).with_name("watcher.py")
+GRACE = 6.0  # seconds from the first failure to the end of all
+STOPPING = 3.0  # seconds that mpiexec may take to end
+LOOKS = 0.1
+
+
+def launch(ranks: int, command: Sequence[str], *, max_restarts: int = 0) -> int:
+    """The exit code of a job of ``ranks`` processes that run ``command``: 0 if all ended well.
+
+    A job that fails is started again, ``max_restarts`` times at most; scripts find how often it
+    has been in HYBRID_RESTARTS.
+    """
+    mpiexec = _mpiexec()
+    for attempt in range(max_restarts + 1):
+        code = _run(mpiexec, ranks, command, attempt)
+        if code == 0 or code >= 128:
+            return code
+        if attempt < max_restarts:
+            _print(f"starting again, {attempt + 1} of {max_restarts} times")
+    return code
+
+
+def _mpiexec() -> list[str]:
+    """The command that starts processes, with what makes it start any number of them."""
+    if importlib.util.find_spec("mpi4py") is None:
+        raise MissingPackageError(
+            "hybrid launch needs the package mpi4py, which is not installed",
+            fix='pip install "hybrid[mpi]"',
+        )
+    beside = os.path.dirname(sys.executable)
+    found = shutil.which("mpiexec", path=beside) or shutil.which("mpiexec")
+    if found is None:
+        raise MissingPackageError(
+            "hybrid launch needs mpiexec, which is not there",
+            fix='pip install "hybrid[mpi]", which brings that of MPICH',
+        )
+    said = subprocess.run(
+        [found, "--version"], capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
+    )
+    if "open" in (said.stdout + said.stderr).lower():
+        root = ["--allow-run-as-root"] if os.geteuid() == 0 else []
+        return [found, *root, "--map-by", ":OVERSUBSCRIBE", "--bind-to", "none"]
+    return [found]
+
+
+def _run(mpiexec: Sequence[str], ranks: int, command: Sequence[str], attempt: int) -> int:
+    name = f"hybrid-job-{uuid.uuid4().hex}"
+    cores = len(os.sched_getaffinity(0))
+    environment = {
+        "HYBRID_NUM_THREADS": str(max(cores // ranks, 1)),
+        **os.environ,
+        VARIABLE: f"@{name}",
+        SIZE: str(ranks),
+        "HYBRID_RESTARTS": str(attempt),
+    }
+    started = [sys.executable, "-I", "-S", str(WATCHER), *command]
+    run = JobState(ranks=ranks)
+    with socket.socket(socket.AF_UNIX) as listening, selectors.DefaultSelector() as selector:
+        listening.bind(f"\0{name}")
+        listening.listen(2 * ranks + 8)
+        selector.register(listening, selectors.EVENT_READ)
+        with _stopped_by_signals() as stopped:
+            job = subprocess.Popen(
+                [*mpiexec, "-n", str(ranks), *started],
+                stdin=subprocess.DEVNULL, env=environment, start_new_session=True,
+            )  # fmt: skip
+            try:
+                _watch(run, job, listening, selector, stopped)
+            finally:
+                _end(run, job)
+    if stopped:
+        return 128 + stopped[0]
+    causes = [how for how in run.failures.values() if not how.startswith("RankFailedError")]
+    for number, how in run.failures.items():
+        if how in causes or not causes:
+            _print(f"rank {number} has failed: {how}")
+    if run.failures:
+        return 1
+    if len(run.codes) == run.ranks:
+        return 0  # whatever mpiexec says of those who ended without the others
+    _print(f"mpiexec has ended with code {job.returncode}")
+    return 1
+
+
+def _watch(
+    run: JobState,
+    job: subprocess.Popen[bytes],
+    listening: socket.socket,
+    selector: selectors.BaseSelector,
+    stopped: list[int],
+) -> None:
+    """Pass on what is said until all ranks have ended, or have had their time to do so."""
+    while not stopped and job.poll() is None:
+        for key, _ in selector.select(LOOKS):
+            if key.fileobj is listening:
+                link, _ = listening.accept()
+                run.links[link] = b""
+                selector.register(link, selectors.EVENT_READ)
+            else:
+                read(run, key.fileobj, selector)
+        over = len(run.codes) == run.ranks
+        late = run.failed_at is not None and time.monotonic() - run.failed_at > GRACE
+        if late or over:
+            return
+
+
+def _end(run: JobState, job: subprocess.Popen[bytes]) -> None:
+    """Leave no process and no file."""
+    if job.poll() is None or run.failures:
+        run.files.update(*[shared_files_of(pid) for pid in run.pids.values()])
+    for watcher in run.watchers.values():
+        tell(watcher, stop=True)
+    try:
+        job.wait(STOPPING)
+    except subprocess.TimeoutExpired:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(job.pid, signal.SIGKILL)
+        job.wait()
+    for link in run.links:
+        link.close()
+    for path in run.files:
+        with contextlib.suppress(OSError):
+            os.unlink(path.removesuffix(" (deleted)"))
+
+
+@contextlib.contextmanager
+def _stopped_by_signals() -> Iterator[list[int]]:
+    """The signals that have asked for the end."""
+    found: list[int] = []
+    asked = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.signal(number, lambda n, _: found.append(n)) for number in asked}
+    try:
+        yield found
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _print(text: str, to: TextIO | None = None) -> None:
+    print(f"hybrid: {text}", file=to or sys.stderr, flush=True)

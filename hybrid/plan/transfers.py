@@ -1,0 +1,69 @@
+"""Steps that move bytes between processes: in C where it knows the channel, else by Python.
+
+C begins a transfer and asks MPI whether it is over.  Only when that takes long is Python called: it
+knows of ranks that have failed, and of the time that a transfer may take.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from hybrid.core.dataclass import dataclass
+from hybrid.core.size_functions import value_here
+from hybrid.memory import native
+from hybrid.memory.channels import CollectiveCall, Doing, number_of, reach
+from hybrid.plan.steps import HostCall
+
+MOST_BYTES = 2**31 - 1  # that C moves at once: MPI counts with ints
+
+
+@dataclass(frozen=True, slots=True)
+class Transfer:
+    """A method of a channel, called by a step of a plan; ``call`` is what the author has asked."""
+
+    kind: str
+    comm: str
+    ranks: int
+    root: int
+    call: CollectiveCall
+    takes_bits = True
+
+    def __call__(self, *arrays: Any) -> Any:
+        channel = reach(self.comm, self.ranks)
+        with np.errstate(all="ignore"), Doing(self.call):
+            if self.kind == "broadcast":
+                return channel.broadcast(arrays[0], self.root)
+            return getattr(channel, self.kind)(*arrays)
+
+    def wait_on(self) -> None:
+        """Called by C when it has waited for long."""
+        with Doing(self.call) as call:
+            reach(self.comm, self.ranks).wait_on(call)
+
+    def channel_number(self, step: HostCall) -> int:
+        """By which C knows the channel; -1 where it is for Python to move the bytes."""
+        if self.kind not in native.TRANSFERS:
+            return -1
+        nbytes = [value_here(type.nbytes) for type in (*step.inputs, *step.outputs)]
+        if max(nbytes, default=0) > MOST_BYTES:
+            return -1
+        return number_of(self.comm, self.ranks)
+
+    @property
+    def __name__(self) -> str:
+        return self.kind
+
+
+def waiting(transfer: Transfer, run: Callable[[Any], None]) -> Callable[[Any], None]:
+    """``run``, of operand addresses; without any C asks whether to wait on."""
+
+    def either(data: Any) -> None:
+        if data == native.NULL:
+            transfer.wait_on()
+        else:
+            run(data)
+
+    return either

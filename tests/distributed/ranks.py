@@ -1,0 +1,86 @@
+"""What tests of jobs share: how one is run, and that it leaves nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+JOBS = Path(__file__).with_name("jobs")
+SHARED = Path("/dev/shm")
+MPIEXEC = shutil.which("mpiexec", path=os.path.dirname(sys.executable)) or "mpiexec"
+
+
+def run(command: list[str]) -> subprocess.CompletedProcess[str]:
+    """What ``command`` has printed, and its code."""
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=240, check=False, stdin=subprocess.DEVNULL
+    )
+
+
+def launched(
+    ranks: int, job: str, *arguments: str, restarts: int = 0
+) -> subprocess.CompletedProcess[str]:
+    """The end of a job that ``hybrid launch`` runs; no process is left, and no file."""
+    before = set(SHARED.glob("mpich*"))
+    script = str(JOBS / job)
+    options = ["-n", str(ranks), "--max-restarts", str(restarts)]
+    done = run([sys.executable, "-m", "hybrid", "launch", *options, script, *arguments])
+    end = time.monotonic() + 5
+    while left := _running(script, *arguments):
+        assert time.monotonic() < end, left
+        time.sleep(0.05)
+    with _looking():
+        left_files = [p for p in set(SHARED.glob("mpich*")) - before if not _is_mapped(p)]
+    assert not left_files
+    return done
+
+
+def by_mpiexec(ranks: int, job: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The end of a job that nobody watches: killed ranks leave files, which are removed here."""
+    with _looking():
+        before = set(SHARED.glob("mpich*"))
+        script = [sys.executable, str(JOBS / job), *arguments]
+        done = run([MPIEXEC, "-n", str(ranks), *script])
+        for path in set(SHARED.glob("mpich*")) - before:
+            if not _is_mapped(path):
+                path.unlink(missing_ok=True)
+    return done
+
+
+@contextlib.contextmanager
+def _looking() -> Iterator[None]:
+    """While tests run side by side: files that one leaves are not taken for those of another."""
+    with open(Path(tempfile.gettempdir(), "hybrid-jobs-of-tests"), "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _running(*words: str) -> list[str]:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes().decode("utf-8", "replace").split("\0")
+        except OSError:
+            continue
+        if command[-len(words) - 1 : -1] == list(words) and int(path.parent.name) != os.getpid():
+            found.append(f"{path.parent.name}: {' '.join(command)}")
+    return found
+
+
+def _is_mapped(file: Path) -> bool:
+    """Whether a job that runs beside this one has it."""
+    for path in Path("/proc").glob("[0-9]*/maps"):
+        try:
+            if str(file) in path.read_text():
+                return True
+        except OSError:
+            continue
+    return False
