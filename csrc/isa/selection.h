@@ -9,6 +9,7 @@
 #define HYB_HAS_ISA(isa) 1, 1
 #define HYB_HAS_MESSAGES 1 /* steps that print or raise */
 #define HYB_HAS_SIZES 1    /* axes that are open */
+#define HYB_HAS_CHANNELS 1 /* steps that move bytes between processes, which no file has */
 
 /* The families that have a table. */
 #define HYB_FAMILIES(X, isa)                                                                  \

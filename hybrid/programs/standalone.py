@@ -141,6 +141,7 @@ def _selection(
             "#define HYB_HAS_ISA(isa) HYB_BUILDS_##isa",
             f"#define HYB_HAS_MESSAGES {int(messages)}",
             f"#define HYB_HAS_SIZES {int(sizes)}",
+            "#define HYB_HAS_CHANNELS 0",
             "#define HYB_FAMILIES(X, isa) " + " ".join(f"X({family}, isa)" for family in families),
             *sorted(set(kernels)),
             "#endif",

@@ -205,7 +205,7 @@ BROKEN: dict[str, tuple[Callable[[], Spec], Callable[[Spec], None], str]] = {
         "operand 2: not aligned to its items of 4 bytes",
     ),
     # steps
-    "step kind": (chain, change("steps", 1, kind=10), "step 1: unknown kind 10"),
+    "step kind": (chain, change("steps", 1, kind=11), "step 1: unknown kind 11"),
     "kernel index": (
         chain,
         change("steps", 0, kernel=lib.hyb_kernel_count()),
