@@ -12,8 +12,7 @@
 
 #include "vec.h"
 #include "kernels/operands.inc.c"
-#include "kernels/dot.inc.c"
-#include "kernels/dot_bytes.inc.c"
+#include "isa/dot_families.h"
 
 #include "isa/end.h"
 #endif

@@ -9,6 +9,7 @@
 #define HYB_HAS_ISA(isa) 1, 1
 #define HYB_HAS_MESSAGES 1 /* steps that print or raise */
 #define HYB_HAS_SIZES 1    /* axes that are open */
+#define HYB_HAS_CHANNELS 1 /* steps that move bytes between processes, which no file has */
 
 /* The families that have a table. */
 #define HYB_FAMILIES(X, isa)                                                                  \
@@ -17,4 +18,7 @@
     X(unfold, isa) X(softmax, isa) X(random, isa) X(attention, isa) X(copy, isa)              \
     X(gather, isa) X(sort, isa)                                                               \
     X(cumulative, isa) X(normalization, isa) X(distributions, isa) X(optimizer, isa)
+
+/* Those with instructions for dot products. */
+#define HYB_DOT_FAMILIES(X, isa) X(dot, isa) X(dot_bytes, isa) X(dot_convolutions, isa)
 #endif

@@ -2,8 +2,6 @@
  *
  *   c[i, m, n] = sum over k of a[i, m, k] * b[i, k, n]
  *
- * conv_integer       convolution/integer.inc.c has its contract, and that of its two parts.
- *
  * Split      tasks: some columns of one product, or of some of its rows.
  * Layout     as matmul/family.inc.c.
  * Aliasing   c overlaps no input.
@@ -23,10 +21,6 @@
 #include "kernels/operands.inc.c"
 
 #include "kernels/matmul/operands.inc.c"
-
-#define INTEGER_BYTES(sum, a, b)                                                                    \
-    (v_i32)_mm512_dpbusd_epi32((__m512i)(sum), (__m512i)(a), (__m512i)(b))
-#include "kernels/convolution/integer.inc.c"
 
 enum { DOT_LANES = 16, DOT_WIDTH = 2 * DOT_LANES, DOT_ROWS = 12 };
 enum { DOT_ITEM = 2 }; /* bytes of an item, of which a word has two */
@@ -308,6 +302,5 @@ HYB_PREPARE(prepare_matmul_bf16)
 
 const hyb_kernel HYB_SYM(hyb_dot_kernels)[] = {
     HYB_TABLE_ROW(matmul, HYB_BF16, 2, 1, 0, HYB_POST_OPS, prepare_matmul_bf16, matmul_dot)
-    INTEGER_TABLE
     {0},
 };

@@ -20,6 +20,9 @@ _INCLUDED = re.compile(r'"((?:kernels|isa|runtime|tools)/[\w/.]+)"')  # also as 
 _PARTS = ("include/*.h", "*.h", "isa/*.[ch]", "runtime/*/*.[ch]", "tools/*.[ch]")
 _LEFT_OUT = ("runtime/async/",)  # queues and streams: no step of a program has one
 _FAMILIES = "isa/families.h"
+_DOT_FAMILIES = "isa/dot_families.h"
+# What instruction sets with dot products have anew of a family.
+_DOTS = {"matmul": ("dot", "dot_bytes"), "convolution": ("dot_convolutions",)}
 _SELECTION = "isa/selection.h"
 
 _PROGRAM = """\
@@ -103,6 +106,7 @@ def write_standalone(path: str | os.PathLike[str], folder: str | os.PathLike[str
         "Makefile": _MAKEFILE.encode(),
         _SELECTION: _selection(used, families, messages, sizes).encode(),
         _FAMILIES: _includes(families).encode(),
+        _DOT_FAMILIES: _includes(_dots(families)).encode(),
     }
     for name, content in {**_sources(families), **made}.items():
         (target / name).parent.mkdir(parents=True, exist_ok=True)
@@ -111,7 +115,12 @@ def write_standalone(path: str | os.PathLike[str], folder: str | os.PathLike[str
 
 def _family(name: str, dtype: int) -> str:
     family = native.kernel_family(native.find_kernel(name, dtype))
-    return "matmul" if family == "dot" else family  # of which one instruction set has more
+    return next((whole for whole, parts in _DOTS.items() if family in parts), family)
+
+
+def _dots(families: list[str]) -> list[str]:
+    """Those parts of them that some instruction sets have anew."""
+    return [part for family in families for part in _DOTS.get(family, ())]
 
 
 def _path(family: str) -> str:
@@ -122,9 +131,7 @@ def _path(family: str) -> str:
 
 def _includes(families: list[str]) -> str:
     lines = [f'#include "{_path(family)}"' for family in families]
-    return "\n".join(
-        ["/* families.h - the families of kernels that the program uses. */", *lines, ""]
-    )
+    return "\n".join(["/* The families of kernels that the program uses. */", *lines, ""])
 
 
 def _selection(
@@ -142,7 +149,10 @@ def _selection(
             "#define HYB_HAS_ISA(isa) HYB_BUILDS_##isa",
             f"#define HYB_HAS_MESSAGES {int(messages)}",
             f"#define HYB_HAS_SIZES {int(sizes)}",
+            "#define HYB_HAS_CHANNELS 0",
             "#define HYB_FAMILIES(X, isa) " + " ".join(f"X({family}, isa)" for family in families),
+            "#define HYB_DOT_FAMILIES(X, isa) "
+            + " ".join(f"X({part}, isa)" for part in _dots(families)),
             *sorted(set(kernels)),
             "#endif",
             "",
@@ -155,9 +165,10 @@ def _sources(families: list[str]) -> dict[str, bytes]:
     root = Path(sources_dir())
     found: dict[str, bytes] = {}
     names = [str(path.relative_to(root)) for part in _PARTS for path in root.glob(part)]
-    names = [name for name in names if not name.startswith(_LEFT_OUT)] + list(map(_path, families))
+    names = [name for name in names if not name.startswith(_LEFT_OUT)]
+    names += map(_path, [*families, *_dots(families)])
     for name in names:  # which grows
-        if name not in found and name not in (_FAMILIES, _SELECTION):
+        if name not in found and name not in (_FAMILIES, _DOT_FAMILIES, _SELECTION):
             found[name] = (root / name).read_bytes()
             names += _INCLUDED.findall(found[name].decode())
     return found

@@ -412,7 +412,8 @@ hyb_status hyb_check_control(const hyb_builder *builder, const hyb_step *step)
     if (step->kind == HYB_STEP_HOST || step->kind == HYB_STEP_NEXT)
         return check_host(builder, step);
     if (step->kind == HYB_STEP_TRANSFER)
-        return check_transfer(builder, step);
+        return HYB_HAS_CHANNELS ? check_transfer(builder, step)
+                                : hyb_refuse(builder, "this library moves no bytes between processes");
     if (speaks)
         return hyb_check_message(builder, step);
     const int32_t n_in = shapes[step->kind].n_in, most = shapes[step->kind].most_out;

@@ -212,7 +212,7 @@ hyb_status hyb_make_control(hyb_builder *builder, const hyb_step *step, hyb_plan
     if (step->kind == HYB_STEP_HOST || step->kind == HYB_STEP_NEXT)
         return make_host(builder, step, made);
     if (step->kind == HYB_STEP_TRANSFER)
-        return make_transfer(builder, step, made);
+        return HYB_HAS_CHANNELS ? make_transfer(builder, step, made) : HYB_BAD_ARGUMENT;
     if (step->kind == HYB_STEP_PRINT || step->kind == HYB_STEP_FAIL)
         return HYB_HAS_MESSAGES ? hyb_make_message(builder, step, made)
                                 : hyb_refuse(builder, "this library has no steps that print or raise");

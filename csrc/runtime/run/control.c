@@ -253,7 +253,7 @@ hyb_status hyb_run_control(hyb_run *run, const hyb_plan_step *step, int32_t inde
     case HYB_STEP_PARALLEL: return hyb_run_group(run, step->group);
     case HYB_STEP_PRINT:
     case HYB_STEP_FAIL: return HYB_HAS_MESSAGES ? hyb_run_message(run, step, index) : HYB_BAD_ARGUMENT;
-    case HYB_STEP_TRANSFER: return hyb_run_transfer(run, step, index);
+    case HYB_STEP_TRANSFER: return HYB_HAS_CHANNELS ? hyb_run_transfer(run, step, index) : HYB_BAD_ARGUMENT;
     default: return run_host(run, step, index);
     }
 }
