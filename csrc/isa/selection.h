@@ -16,5 +16,6 @@
     X(matmul, isa) X(linalg, isa) X(convolution, isa) X(pooling, isa) X(resample, isa)        \
     X(unfold, isa) X(softmax, isa) X(random, isa) X(attention, isa) X(copy, isa)              \
     X(gather, isa) X(sort, isa)                                                               \
-    X(cumulative, isa) X(normalization, isa) X(distributions, isa) X(optimizer, isa)
+    X(cumulative, isa) X(normalization, isa) X(distributions, isa) X(optimizer, isa) \
+    X(quantization, isa)
 #endif

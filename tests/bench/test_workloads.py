@@ -22,6 +22,7 @@ CASES = [(load, case) for load in workloads().values() for case in range(len(loa
 
 
 FIRST_WAYS = {
+    "int8_linear": {"float32"},
     "parallel": {"serial"},
     "sink": {"batch in place"},
     "sizes": {"eager", "alone", "dynamic=False"},
