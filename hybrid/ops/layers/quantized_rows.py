@@ -1,4 +1,9 @@
-"""Rows of float32 as bytes, each with a scale of its own: what integer products multiply."""
+"""Rows of float32 as bytes, each with a scale of its own: what integer products multiply.
+
+One kernel takes the maximum of a row and makes its bytes while the row is in the cache.  Each step
+is an operation of float32 that is rounded once, in an order that any runtime can follow, so the
+bits are those of the steps one by one.
+"""
 
 from __future__ import annotations
 
