@@ -78,6 +78,25 @@ static inline void v_store_halves_u32(void *to, v_u32 x)
 #endif
 }
 
+/* Stores the last byte of each lane, which holds a number that a signed byte can be. */
+static inline void v_store_bytes_u32(void *to, v_u32 x)
+{
+#if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
+    _mm_storeu_si128(to, _mm512_cvtepi32_epi8((__m512i)x));
+#elif defined(__x86_64__) && HYB_VECTOR_BYTES == 32
+    const __m128i words = _mm_packs_epi32(_mm256_castsi256_si128((__m256i)x),
+                                          _mm256_extracti128_si256((__m256i)x, 1));
+    _mm_storel_epi64(to, _mm_packs_epi16(words, words));
+#elif defined(__x86_64__)
+    const __m128i words = _mm_packs_epi32((__m128i)x, (__m128i)x);
+    const int32_t bytes = _mm_cvtsi128_si32(_mm_packs_epi16(words, words));
+    memcpy(to, &bytes, sizeof bytes);
+#else
+    const v_u8_32 bytes = __builtin_convertvector(x, v_u8_32);
+    memcpy(to, &bytes, sizeof bytes);
+#endif
+}
+
 /* Sums of products in lanes of 32 bits, and what they come to: lane i is of lanes 2i and 2i + 1 of
  * the products.  Adding both is an instruction on x86; elsewhere it is left for the end. */
 #if defined(__aarch64__)

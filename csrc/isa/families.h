@@ -21,3 +21,4 @@
 #include "kernels/normalization.inc.c"
 #include "kernels/distributions.inc.c"
 #include "kernels/optimizer.inc.c"
+#include "kernels/quantization.inc.c"

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+
 from hybrid import ops
 from hybrid.compress.functional import quantize
 from hybrid.core.dataclass import dataclass
-from hybrid.core.types import float32, int8, int32, uint8
+from hybrid.core.types import float32, int32, uint8
 from hybrid.eager.tensor import Tensor
+from hybrid.ops.layers.quantized_rows import quantize_rows
 from hybrid.ops.matrix.matmul_variants import matmul_integer_nt
 from hybrid.ops.support.dtypes import made_of_integers
 
@@ -25,13 +28,16 @@ class Activations:
 
 
 def rows_quantized(x: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """``x`` as int8, and the scale of each row: max|x| / 127 over ``axes``, 1 where that is 0."""
+    """``x`` as int8, and the scale of each row: max|x| / 127 over ``axes``, 1 where that is 0.
+
+    ``axes`` are the last ones of ``x``; the scale has one element along each.
+    """
     x = x if x.dtype is float32 else ops.astype(x, float32)
-    scale = ops.divide(ops.max(ops.abs(x), axis=axes, keepdims=True), 127.0)
-    scale = ops.where(ops.equal(scale, 0.0), 1.0, scale)
-    steps = ops.round(ops.divide(x, scale))
-    steps = ops.where(ops.isnan(steps), 0.0, steps)
-    return ops.astype(ops.clip(steps, -127.0, 127.0), int8), scale
+    if len(axes) == 1:
+        return quantize_rows(x)
+    leading = x.shape[: axes[0]]
+    steps, scale = quantize_rows(ops.reshape(x, (*leading, math.prod(x.shape[axes[0] :]))))
+    return ops.reshape(steps, x.shape), ops.reshape(scale, (*leading, *(1,) * len(axes)))
 
 
 def dynamic_linear(x: Tensor, weight: tuple[Tensor, Tensor], bias: Tensor | None) -> Tensor:

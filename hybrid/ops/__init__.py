@@ -111,6 +111,7 @@ from hybrid.ops.flow import messages as messages  # the same
 from hybrid.ops.index.getitem import getitem, setitem
 from hybrid.ops.index.indexing import index_add, take, take_along_axis
 from hybrid.ops.index.scatter import gather, index_select, masked_fill, scatter, scatter_add
+from hybrid.ops.layers import quantized_rows as quantized_rows  # the same
 from hybrid.ops.layers.attention import embedding
 from hybrid.ops.layers.batches import batch_norm, instance_norm
 from hybrid.ops.layers.classification import (

@@ -26,7 +26,7 @@ MATMULS = ("matmul", "matmul_prepared", "matmul_integer", "matmul_integer_prepar
 COPY, TYPICAL = 1.2e-11, 2.5e-11
 BYTE_SECONDS = {
     **dict.fromkeys(("copy", "take", "dropout", "unfold", "fold"), COPY),
-    **dict.fromkeys(MATMULS, 1e-11),
+    **dict.fromkeys((*MATMULS, "quantize_rows"), 1e-11),
     **dict.fromkeys(("matmul_grouped", "matmul_grouped_zero", "matmul_grouped_integer"), 1e-9),
     **dict.fromkeys(("sort", "argsort", "topk", "distinct", "searchsorted"), 2e-9),
     **dict.fromkeys(("cholesky", "solve", "solve_lower", "solve_upper", "inv"), 1e-9),

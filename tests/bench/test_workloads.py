@@ -23,6 +23,7 @@ CASES = [(load, case) for load in workloads().values() for case in range(len(loa
 
 FIRST_WAYS = {
     "int4_linear": {"float32"},
+    "int8_linear": {"float32"},
     "parallel": {"serial"},
     "int8_conv": {"float32"},
     "sink": {"batch in place"},

@@ -31,6 +31,8 @@ enum {
     BYTE_LINE = HYB_LANES_32 * BYTE_PER,          /* bytes of the words of half a panel */
     BYTE_CHUNK = HYB_VECTOR_BYTES * BYTE_PER / 4, /* bytes of a vector of words */
     BYTE_DOTS = 4,                                /* columns of a dot product */
+    BYTE_FETCHING = 4,                            /* rows of tiles that fetch their panel */
+    BYTE_AHEAD = 512,                             /* bytes */
 };
 
 typedef int byte_unaligned __attribute__((aligned(1), may_alias));
@@ -98,6 +100,17 @@ static inline int32_t byte_excess(bool a_signed, bool b_signed, bool panel)
 static const int16_t byte_ones[HYB_LANES_16] = {[0 ... HYB_LANES_16 - 1] = 1};
 #endif
 
+/* Keeps sums in registers. */
+static inline __attribute__((always_inline)) void byte_hold(byte_sums *sum)
+{
+#if defined(__aarch64__) && !HYB_DOT_BYTES
+    v_hold(sum->low);
+    v_hold(sum->high);
+#else
+    v_hold(*sum);
+#endif
+}
+
 static inline byte_words byte_words_at(const char *p)
 {
     byte_words words;
@@ -155,6 +168,8 @@ byte_multiply(int rows, bool a_signed, const byte_tile *t)
     const char *b = t->b;
     for (int64_t left = t->items; left > 0; left -= BYTE_PER, b += 2 * BYTE_LINE) {
         byte_words first = byte_line(b, a_signed), second = byte_line(b + BYTE_LINE, a_signed);
+        if (rows <= BYTE_FETCHING) /* with few rows the panel comes from afar */
+            __builtin_prefetch(b + BYTE_AHEAD);
         v_hold(first);
         v_hold(second);
 #pragma GCC unroll 12
@@ -166,6 +181,12 @@ byte_multiply(int rows, bool a_signed, const byte_tile *t)
 #pragma GCC unroll 4
         for (int i = 0; i < (rows + 2) / 3; i++)
             third[i] += 4;
+        /* Else some compilers also store each sum at every turn. */
+#pragma GCC unroll 12
+        for (int i = 0; i < rows; i++)
+#pragma GCC unroll 2
+            for (int v = 0; v < 2; v++)
+                byte_hold(&sum[i][v]);
     }
 #pragma GCC unroll 12
     for (int i = 0; i < rows; i++)

@@ -38,6 +38,7 @@ enum {
     BYTE_PADDING = 64,        /* columns that any panel divides */
     BYTE_TASKS = 8,           /* wanted, where there is enough to do */
     BYTE_FEWEST_ROWS = 48,    /* of a task */
+    BYTE_TASK_WORK = 1 << 17, /* products that are worth a task */
     BYTE_CEILING = 12,        /* rows of which words are made at a time, at most */
 };
 
@@ -76,8 +77,11 @@ static void byte_plan(byte_job *job)
     job->slice = BYTE_COLS * (most > 1 ? most : 1);
 
     const int64_t batch = job->o.batch > 0 ? job->o.batch : 1;
-    const int64_t panels = matmul_ceil(n, BYTE_COLS), each = job->rows ? BYTE_ROWS_TASKS : BYTE_TASKS;
-    const int64_t wanted = matmul_ceil(each, batch);
+    const int64_t panels = matmul_ceil(n, BYTE_COLS);
+    const double enough = 1 + (double)m * (double)n * (double)k / BYTE_TASK_WORK;
+    int64_t wanted = matmul_ceil(job->rows ? BYTE_ROWS_TASKS : BYTE_TASKS, batch);
+    if (enough < (double)wanted)
+        wanted = (int64_t)enough;
     const int64_t largest = job->slice / BYTE_COLS;
     job->slices = few ? 1 : matmul_ceil(panels, largest);
     if ((few || n >= m) && job->slices < wanted)

@@ -26,7 +26,7 @@ REASONS: dict[str, str] = {
         "random_beta random_gamma random_poisson random_truncated_normal",
         _WHOLE: "cholesky eigh eigvalsh qr qr_complete svd svd_full svdvals cofactors det inv pinv "
         "slogdet solve solve_triangular matmul_integer matmul_integer_nt matmul_grouped "
-        "matmul_grouped_integer",
+        "matmul_grouped_integer quantize_rows",
         _GRADIENT: "attention_pull attention_masked_pull attention_dropped_pull channel_norm_pull "
         "layer_norm_pull rms_norm_pull cross_entropy_pull conv_weight resample_spread "
         "avg_pool_spread",

@@ -12,7 +12,7 @@ from hybrid.core.types import bool_, float32, float64, int8, int32, int64, uint8
 from hybrid.ir import Node
 from hybrid.onnx.graph_writer import GraphWriter, Wire
 from hybrid.onnx.rule_table import writes
-from hybrid.onnx.rules.elementwise_rules import where
+from hybrid.onnx.rules.elementwise_rules import compared, where
 from hybrid.onnx.rules.reduction_rules import reduced
 from hybrid.onnx.size_terms import lower_triangle
 
@@ -309,6 +309,18 @@ def with_sign_turned(g: GraphWriter, b: Wire) -> tuple[Wire, Wire, Wire]:
 def sign_turned(g: GraphWriter, x: Wire) -> Wire:
     """``x`` of int8 plus 128, as uint8."""
     return g.cast(g("Add", g.cast(x, int32), g.constant(128, int32)), uint8)
+
+
+@writes("quantize_rows")
+def quantize_rows(g: GraphWriter, x: Wire) -> tuple[Wire, Wire]:
+    top = reduced(g, "ReduceMax", g("Abs", x), (-1,), True)
+    size = g("Div", top, g.constant(127, float32))
+    zero = g.zero(float32)
+    scale = where(g, compared(g, "Equal", size, zero), g.constant(1, float32), size)
+    steps = g("Round", g("Div", x, scale))
+    steps = where(g, g("IsNaN", steps, dtype=bool_), zero, steps)
+    steps = g("Clip", steps, g.constant(-127, float32), g.constant(127, float32))
+    return g.cast(steps, int8), scale
 
 
 @writes("det")
