@@ -269,21 +269,6 @@ static inline v_f64 v_sqrt_f64(v_f64 x)
 }
 #endif
 
-/* a[2 i] * b[2 i] + a[2 i + 1] * b[2 i + 1], in 32 bits. */
-static inline v_i32 v_dot_i16(v_i16 a, v_i16 b)
-{
-#if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
-    return (v_i32)_mm512_madd_epi16((__m512i)a, (__m512i)b);
-#elif defined(__x86_64__) && HYB_VECTOR_BYTES == 32
-    return (v_i32)_mm256_madd_epi16((__m256i)a, (__m256i)b);
-#elif defined(__x86_64__)
-    return (v_i32)_mm_madd_epi16((__m128i)a, (__m128i)b);
-#else
-    const v_i32 even = ((v_i32)a << 16 >> 16) * ((v_i32)b << 16 >> 16);
-    return even + ((v_i32)a >> 16) * ((v_i32)b >> 16);
-#endif
-}
-
 #if HYB_FUSED
 static inline v_f32 v_fused_f32(v_f32 a, v_f32 b, v_f32 c)
 {

@@ -97,6 +97,21 @@ static inline void v_store_bytes_u32(void *to, v_u32 x)
 #endif
 }
 
+/* a[2 i] * b[2 i] + a[2 i + 1] * b[2 i + 1], in 32 bits. */
+static inline v_i32 v_dot_i16(v_i16 a, v_i16 b)
+{
+#if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
+    return (v_i32)_mm512_madd_epi16((__m512i)a, (__m512i)b);
+#elif defined(__x86_64__) && HYB_VECTOR_BYTES == 32
+    return (v_i32)_mm256_madd_epi16((__m256i)a, (__m256i)b);
+#elif defined(__x86_64__)
+    return (v_i32)_mm_madd_epi16((__m128i)a, (__m128i)b);
+#else
+    const v_i32 even = ((v_i32)a << 16 >> 16) * ((v_i32)b << 16 >> 16);
+    return even + ((v_i32)a >> 16) * ((v_i32)b >> 16);
+#endif
+}
+
 /* Sums of products in lanes of 32 bits, and what they come to: lane i is of lanes 2i and 2i + 1 of
  * the products.  Adding both is an instruction on x86; elsewhere it is left for the end. */
 #if defined(__aarch64__)
@@ -116,18 +131,7 @@ static inline v_i32 v_sums_total(v_sums sum)
 typedef v_i32 v_sums;
 static inline v_i32 v_add_pairs(v_i32 sum, v_i16 a, v_i16 b)
 {
-#if defined(__x86_64__) && HYB_VECTOR_BYTES == 64
-    const __m512i products = _mm512_madd_epi16((__m512i)a, (__m512i)b);
-#elif defined(__x86_64__) && HYB_VECTOR_BYTES == 32
-    const __m256i products = _mm256_madd_epi16((__m256i)a, (__m256i)b);
-#elif defined(__x86_64__)
-    const __m128i products = _mm_madd_epi16((__m128i)a, (__m128i)b);
-#else
-    v_i32 products;
-    for (int i = 0; i < HYB_LANES_32; i++)
-        products[i] = a[2 * i] * b[2 * i] + a[2 * i + 1] * b[2 * i + 1];
-#endif
-    return (v_i32)((v_u32)sum + (v_u32)products);
+    return (v_i32)((v_u32)sum + (v_u32)v_dot_i16(a, b));
 }
 static inline v_i32 v_sums_total(v_i32 sum) { return sum; }
 #endif
@@ -274,16 +278,6 @@ static inline v_i16 v_pairs_of_bytes(v_u8 a, v_i8 b)
 #else
     const v_i16 first = (v_i16)((v_u16)a & 255) * ((v_i16)((v_u16)b << 8) >> 8);
     return first + (v_i16)((v_u16)a >> 8) * ((v_i16)b >> 8);
-#endif
-}
-
-/* a[2i] + a[2i+1]. */
-static inline v_i32 v_pairs_of_i16(v_i16 a)
-{
-#if defined(__x86_64__)
-    return (v_i32)HYB_X86(madd_epi16)(HYB_X86_WORDS(a), HYB_X86(set1_epi16)(1));
-#else
-    return ((v_i32)((v_u32)a << 16) >> 16) + ((v_i32)a >> 16);
 #endif
 }
 

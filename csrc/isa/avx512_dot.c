@@ -12,6 +12,7 @@
 
 #include "vec.h"
 #include "kernels/operands.inc.c"
+#include "kernels/dot.inc.c"
 #include "isa/dot_families.h"
 
 #include "isa/end.h"

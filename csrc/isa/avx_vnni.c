@@ -11,7 +11,8 @@
 #include "isa/begin_avx_vnni.h"
 
 #include "vec.h"
-#include "kernels/dot_bytes.inc.c"
+#include "kernels/operands.inc.c"
+#include "isa/dot_families.h"
 
 #include "isa/end.h"
 #endif

@@ -1,4 +1,3 @@
-/* dot_families.h - the kernel families with instructions for dot products. */
-#include "kernels/dot.inc.c"
+/* dot_families.h - the kernel families with products of bytes by an instruction that adds four. */
 #include "kernels/dot_bytes.inc.c"
 #include "kernels/dot_convolutions.inc.c"

@@ -20,6 +20,6 @@
     X(cumulative, isa) X(normalization, isa) X(distributions, isa) X(optimizer, isa)          \
     X(quantization, isa)
 
-/* Those with instructions for dot products. */
-#define HYB_DOT_FAMILIES(X, isa) X(dot, isa) X(dot_bytes, isa) X(dot_convolutions, isa)
+/* Those with products of bytes by an instruction that adds four. */
+#define HYB_DOT_FAMILIES(X, isa) X(dot_bytes, isa) X(dot_convolutions, isa)
 #endif

@@ -14,9 +14,9 @@
     HYB_IF(HYB_HAS_ISA(avx512))(X(avx512, 3) X(avx512_dot, 4))
 #define HYB_TABLES(X)                                                       \
     HYB_FAMILIES(X, baseline)                                               \
-    HYB_IF(HYB_HAS_ISA(avx2))(HYB_FAMILIES(X, avx2) X(dot_bytes, avx_vnni)) \
+    HYB_IF(HYB_HAS_ISA(avx2))(HYB_FAMILIES(X, avx2) HYB_DOT_FAMILIES(X, avx_vnni)) \
     HYB_IF(HYB_HAS_ISA(avx512))                                             \
-    (HYB_FAMILIES(X, avx512) HYB_DOT_FAMILIES(X, avx512_dot))
+    (HYB_FAMILIES(X, avx512) X(dot, avx512_dot) HYB_DOT_FAMILIES(X, avx512_dot))
 #elif defined(__aarch64__)
 #define HYB_ISAS(X) X(baseline, 0) HYB_IF(HYB_HAS_ISA(neon))(X(neon, 1))
 #define HYB_TABLES(X) HYB_FAMILIES(X, baseline) HYB_IF(HYB_HAS_ISA(neon))(HYB_FAMILIES(X, neon))

@@ -61,27 +61,18 @@ def static_linear(
     bias: Tensor | None,
     activations: Activations,
 ) -> Tensor:
-    """``x @ weight.T + bias`` by an int8 ``weight`` [out, in], its scale and its ``sums``."""
+    """``x @ weight.T + bias`` by an int8 ``weight`` [out, in], its scale and its ``sums``.
+
+    ``f32(acc - z * sums) * (s_x * s_w) + bias``.
+    """
     q, scale, total = weight
     rows = ops.reshape(x, (-1, q.shape[1])) if x.ndim != 2 else x
     products = matmul_integer_nt(activations.quantized(rows), q)
-    y = made_of_integers(static_result(products, (scale, total, bias), activations), x)
-    return y if x.ndim == 2 else ops.reshape(y, (*x.shape[:-1], q.shape[0]))
-
-
-def static_result(
-    products: Tensor,
-    of_outputs: tuple[Tensor, Tensor, Tensor | None],
-    activations: Activations,
-    spatial: int = 0,
-) -> Tensor:
-    """``f32(acc - z * sums) * (s_x * s_w) + bias``; outputs lie before ``spatial`` axes."""
-    scale, total, bias = of_outputs
     away = ops.multiply(ops.astype(activations.zero, int32), total)
     scale = ops.multiply(activations.scale, scale)
-    away, scale, bias = (before(x, spatial) for x in (away, scale, bias))
     y = ops.multiply(ops.astype(ops.subtract(products, away), float32), scale)
-    return y if bias is None else ops.add(y, bias)
+    y = made_of_integers(y if bias is None else ops.add(y, bias), x)
+    return y if x.ndim == 2 else ops.reshape(y, (*x.shape[:-1], q.shape[0]))
 
 
 def before(x: Tensor | None, spatial: int) -> Tensor | None:

@@ -13,8 +13,7 @@ from hybrid.compress.functional import conv_integer
 from hybrid.compress.integer_products import Activations, before, rows_quantized
 from hybrid.compress.quantized_layers import QuantizedLayer
 from hybrid.compress.scheme import LONGEST
-from hybrid.core.types import float32, uint8
-from hybrid.eager.interop import asarray
+from hybrid.core.types import float32
 from hybrid.eager.tensor import Tensor
 from hybrid.nn import functional
 from hybrid.ops.support.dtypes import made_of_integers
@@ -77,11 +76,6 @@ class QuantizedConvolution(QuantizedLayer):
         """Why ``layer`` stays in float; None if it need not."""
         terms = math.prod(layer.weight.shape[1:])
         return f"sums of {terms} products do not fit into 32 bits" if terms > LONGEST else None
-
-    def calibrate(self, scale: Any, zero: Any) -> None:
-        """Take static activations: uint8 of one ``scale`` and ``zero`` point."""
-        self.register_buffer("input_scale", asarray(scale, dtype=float32))
-        self.register_buffer("input_zero", asarray(zero, dtype=uint8))
 
     def forward(self, input: Tensor) -> Tensor:
         x, geometry = padded(self, as_tensor(input))

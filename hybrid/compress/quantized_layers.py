@@ -84,7 +84,6 @@ class QuantizedLayer(Module):
         """Take static activations: uint8 of one ``scale`` and ``zero`` point."""
         self.register_buffer("input_scale", asarray(scale, dtype=float32, copy=True))
         self.register_buffer("input_zero", asarray(zero, dtype=uint8, copy=True))
-        self.register_buffer("weight_sums", sums(self.weight_q))
 
     @property
     def activations(self) -> Activations:
@@ -152,6 +151,11 @@ class QuantizedLinear(QuantizedLayer, nn.Linear):
         if layer.in_features > LONGEST:
             return f"sums of {layer.in_features} products do not fit into 32 bits"
         return None
+
+    def calibrate(self, scale: Any, zero: Any) -> None:
+        """Take static activations, whose zero point counts as often as weights say."""
+        super().calibrate(scale, zero)
+        self.register_buffer("weight_sums", sums(self.weight_q))
 
     def forward(self, input: Tensor) -> Tensor:
         input = as_tensor(input)

@@ -121,7 +121,7 @@ class PreparedLayer(Module):
                 fix="train the model first, or call it in training mode once",
             )
         seen, (q, scale) = self.activations(), [x.detach() for x in self.integers()]
-        made = self.becomes(self.plain(), self.scheme)
+        made = self.becomes(self.plain(), self.scheme, blank=True)
         made.weight_q.assign(q)
         made.weight_scale.assign(scale)
         made.calibrate(seen.scale.detach(), seen.zero)

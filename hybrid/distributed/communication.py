@@ -10,7 +10,7 @@ from hybrid.distributed.meshes import Mesh, channel_for
 from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError
 from hybrid.ir.interpreter import current
 from hybrid.memory.channels import Channel
-from hybrid.ops.communication import collectives, letters
+from hybrid.ops.communication import collectives, point_to_point
 
 _WAYS = ("sum", "mean", "max", "min", "prod")
 
@@ -97,7 +97,7 @@ def send(x: Any, to: int, axis: str | None = None, *, mesh: Mesh | None = None) 
     """
     channel = channel_for(axis, mesh)
     to = _rank("to", to, channel, but_me=True)
-    return letters.send(_tensor(x), to=to, **_named(channel))
+    return point_to_point.send(_tensor(x), to=to, **_named(channel))
 
 
 def recv(like: Any, source: int, axis: str | None = None, *, mesh: Mesh | None = None) -> Any:
@@ -108,7 +108,7 @@ def recv(like: Any, source: int, axis: str | None = None, *, mesh: Mesh | None =
     """
     channel = channel_for(axis, mesh)
     source = _rank("source", source, channel, but_me=True)
-    return letters.recv(_tensor(like), source=source, **_named(channel))
+    return point_to_point.recv(_tensor(like), source=source, **_named(channel))
 
 
 def _rank(what: str, number: Any, channel: Channel, *, but_me: bool = False) -> int:

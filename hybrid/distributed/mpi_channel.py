@@ -29,7 +29,7 @@ from hybrid.memory import channels
 from hybrid.memory.channels import Channel, CollectiveCall, current_entry
 
 WORD = 2**64 - 1
-ASKED, TOLD, WAITS, LETTER = 1, 2, 3, 4  # tags
+ASKED, TOLD, WAITS, MESSAGE = 1, 2, 3, 4  # tags
 FINGERPRINT = 16  # bytes
 MOST_TEXT = 1 << 16
 SPINS = 200
@@ -289,39 +289,39 @@ class MpiChannel(Channel):
         with self._doing():
             self._finish(self.moves.Ibarrier())
 
-    # Letters ----------------------------------------------------------------------------------
+    # Messages ---------------------------------------------------------------------------------
 
     def send(self, array: np.ndarray, to: int) -> None:
         entry = current_entry()
-        head = _letter_head(array) + str(entry).encode()[:512].ljust(512)
-        letter = np.frombuffer(head + np.ascontiguousarray(array).tobytes(), np.uint8)
+        head = _message_head(array) + str(entry).encode()[:512].ljust(512)
+        message = np.frombuffer(head + np.ascontiguousarray(array).tobytes(), np.uint8)
         with self._doing(collective=False):
-            self.kept.append((self.moves.Isend(_bytes(letter), to, LETTER), letter))
+            self.kept.append((self.moves.Isend(_bytes(message), to, MESSAGE), message))
 
     def recv(self, like: np.ndarray, source: int) -> np.ndarray:
         entry, status = current_entry(), MPI.Status()
         found: list[Any] = []
 
         def over() -> bool:
-            message = self.moves.Improbe(source, LETTER, status)
-            if message is not None:
-                found.append(message)
+            found_one = self.moves.Improbe(source, MESSAGE, status)
+            if found_one is not None:
+                found.append(found_one)
             return bool(found)
 
         with self._doing(collective=False):
             self._until(over, lambda: [source], entry)
-            letter = np.empty(status.Get_count(MPI.BYTE), np.uint8)
-            self._finish(found[0].Irecv(_bytes(letter)), keeps=letter)
-        head = _letter_head(like)
-        if letter[:64].tobytes() != head:
-            sent = letter[64:576].tobytes().decode("utf-8", "replace").strip()
+            message = np.empty(status.Get_count(MPI.BYTE), np.uint8)
+            self._finish(found[0].Irecv(_bytes(message)), keeps=message)
+        head = _message_head(like)
+        if message[:64].tobytes() != head:
+            sent = message[64:576].tobytes().decode("utf-8", "replace").strip()
             raise CollectiveMismatchError(
-                f"rank {self.members[source]} has sent {_type_in(letter[:64].tobytes())}, "
+                f"rank {self.members[source]} has sent {_type_in(message[:64].tobytes())}, "
                 f"and {_type_in(head)} was to come\n"
                 f"  rank {self.members[source]}: {sent}\n  rank {self.members[self.rank]}: {entry}",
                 fix="give recv a tensor like the one that is sent",
             )
-        return letter[576:].view(like.dtype).reshape(like.shape)
+        return message[576:].view(like.dtype).reshape(like.shape)
 
     def unfetched(self) -> bool:
         """Whether something that was sent is still under way."""
@@ -372,7 +372,7 @@ def _bare(line: str) -> str:
     return line.rpartition(" (")[0] if line.endswith(")") else line
 
 
-def _letter_head(array: np.ndarray) -> bytes:
+def _message_head(array: np.ndarray) -> bytes:
     shape = ",".join(map(str, array.shape))
     return f"{array.dtype.name}[{shape}]".encode()[:64].ljust(64)
 

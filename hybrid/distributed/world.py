@@ -45,7 +45,7 @@ def _loaded() -> Any:
 MPI = _loaded()
 PATIENCE = 2.0  # seconds that what a rank has sent may take to come after it has left
 MOST_SAID = 300  # characters of an error that others are told
-CLOSING = 5.0  # seconds that letters may take to be fetched when a rank leaves
+CLOSING = 5.0  # seconds that messages may take to be fetched when a rank leaves
 
 
 class World:
@@ -119,7 +119,7 @@ class World:
             raise self.failure(None, f"communication has ended before this: {self.given_up}")
 
     def leave(self) -> None:
-        """End as it should be: letters are fetched, MPI is finalized unless that would hang."""
+        """End as it should be: messages are fetched, MPI is finalized unless that would hang."""
         if not self.finalizes or MPI.Is_finalized():
             return
         end = time.monotonic() + min(CLOSING, self.timeout)

@@ -2,7 +2,7 @@
 
 Ranks whose plans have other collectives, or the same in another order, would wait for each other
 for ever.  So a plan that communicates begins with a step that tells its channel what is to come:
-op, types and attributes of each collective, and the branches and loops that it is in.  Letters
+op, types and attributes of each collective, and the branches and loops that it is in.  Messages
 from one rank to another are not among it, for the two ranks have one each.
 """
 
@@ -16,7 +16,7 @@ from hybrid.ir import Graph, Node, Value
 from hybrid.memory.channels import CollectiveCall, number_of, reach
 from hybrid.plan.steps import HostCall, Step
 
-LETTERS = frozenset({"send", "recv"})
+POINT_TO_POINT = frozenset({"send", "recv"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def agreements(graph: Graph) -> list[Step]:
     found: dict[tuple[str, int], list[CollectiveCall]] = {}
     for inside, node in _communicating(graph, ""):
         given = node.attributes
-        if given["ranks"] > 1 and node.op.name not in LETTERS:
+        if given["ranks"] > 1 and node.op.name not in POINT_TO_POINT:
             calls = found.setdefault((given["comm"], given["ranks"]), [])
             calls.append(call_of(node, inside))
     eager = all(node.location is None for node in graph.walk())

@@ -21,8 +21,8 @@ _PARTS = ("include/*.h", "*.h", "isa/*.[ch]", "runtime/*/*.[ch]", "tools/*.[ch]"
 _LEFT_OUT = ("runtime/async/",)  # queues and streams: no step of a program has one
 _FAMILIES = "isa/families.h"
 _DOT_FAMILIES = "isa/dot_families.h"
-# What instruction sets with dot products have anew of a family.
-_DOTS = {"matmul": ("dot", "dot_bytes"), "convolution": ("dot_convolutions",)}
+# What instruction sets have anew of a family that add four products of bytes at a time.
+_DOTS = {"matmul": ("dot_bytes",), "convolution": ("dot_convolutions",)}
 _SELECTION = "isa/selection.h"
 
 _PROGRAM = """\
@@ -115,7 +115,8 @@ def write_standalone(path: str | os.PathLike[str], folder: str | os.PathLike[str
 
 def _family(name: str, dtype: int) -> str:
     family = native.kernel_family(native.find_kernel(name, dtype))
-    return next((whole for whole, parts in _DOTS.items() if family in parts), family)
+    parts = {part: whole for whole, parts in _DOTS.items() for part in parts}
+    return {"dot": "matmul", **parts}.get(family, family)
 
 
 def _dots(families: list[str]) -> list[str]:

@@ -1,54 +1,10 @@
-/* byte_convolutions.c - the convolutions of csrc/kernels/convolution/integer.inc.c, of an instruction
- * set that this machine may lack; test_byte_convolutions.py builds and runs it.
+/* byte_convolutions.c - the convolutions of csrc/kernels/convolution/integer.inc.c, emulated.
  *
- * -DWIDTH=16, 32 or 64 are the bytes of a vector; with -DDOT four bytes at a time are multiplied, by
- * plain loops; -DPLAIN is without any instruction of x86.  Random shapes are compared with plain
- * loops, whole and from prepared weights; the program prints how many convolutions it made, and ends
- * with 1 where one is wrong.
+ * Random shapes are compared with plain loops, whole and from prepared weights; the program prints how
+ * many convolutions it made, and ends with 1 where one is wrong.
  */
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "kernel.h"
-
-#if defined(PLAIN)
-#undef __x86_64__
-#endif
-#define HYB_ISA tested
-#define HYB_VECTOR_BYTES WIDTH
-#include "vec.h"
-
-#if defined(DOT)
-static v_i32 dot_of_bytes(v_i32 sum, v_i32 a, v_i32 b)
-{
-    for (int lane = 0; lane < HYB_LANES_32; lane++)
-        for (int byte = 0; byte < 4; byte++)
-            sum[lane] += (uint8_t)(a[lane] >> (8 * byte)) * (int8_t)(b[lane] >> (8 * byte));
-    return sum;
-}
-#define INTEGER_BYTES(sum, a, b) dot_of_bytes(sum, a, b)
-#endif
-#include "kernels/convolution/integer.inc.c"
-
-static const hyb_kernel kernels[] = {INTEGER_TABLE{0}};
-
-hyb_status hyb_fail(hyb_status status, const char *format, ...)
-{
-    fprintf(stderr, "%s\n", format);
-    return status;
-}
-
-void *hyb_scratch(size_t nbytes)
-{
-    static void *kept;
-    free(kept);
-    kept = aligned_alloc(64, (nbytes + 63) / 64 * 64 + 64);
-    memset(kept, 0xa5, nbytes); /* what nobody has written there must not count */
-    return kept;
-}
+#include "emulated.h"
+#include "kernels/dot_convolutions.inc.c"
 
 hyb_status hyb_parallel_for(int64_t n, int64_t grain, hyb_work_fn fn, void *context)
 {
@@ -58,8 +14,6 @@ hyb_status hyb_parallel_for(int64_t n, int64_t grain, hyb_work_fn fn, void *cont
     return status;
 }
 
-int64_t hyb_itemsize(int32_t dtype) { return dtype == HYB_I32 ? 4 : 1; }
-
 int64_t hyb_elements(const hyb_layout *layout)
 {
     int64_t count = 1;
@@ -68,31 +22,20 @@ int64_t hyb_elements(const hyb_layout *layout)
     return count;
 }
 
-bool hyb_is_contiguous(const hyb_layout *layout)
-{
-    (void)layout;
-    return true;
-}
-
-static const hyb_kernel *kernel_of(const char *name, int32_t dtype)
-{
-    const hyb_kernel *kernel = kernels;
-    while (strcmp(kernel->name, name) != 0 || kernel->dtype != dtype)
-        kernel++;
-    return kernel;
-}
-
 static int64_t drawn(int64_t low, int64_t high)
 {
-    static uint64_t state = 1;
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    return low + (int64_t)(state >> 33) % (high - low + 1);
+    return low + (int64_t)random_bits() % (high - low + 1);
 }
 
 static hyb_layout layout_of(int32_t dtype, int32_t rank, const int64_t *shape)
 {
     hyb_layout layout = {.rank = rank, .dtype = dtype};
-    memcpy(layout.shape, shape, (size_t)rank * sizeof *shape);
+    int64_t step = hyb_itemsize(dtype);
+    for (int32_t axis = rank - 1; axis >= 0; axis--) {
+        layout.shape[axis] = shape[axis];
+        layout.strides[axis] = step;
+        step *= shape[axis];
+    }
     return layout;
 }
 
@@ -176,7 +119,7 @@ static int convolve(int32_t dtype, bool transforms)
     const hyb_layout layouts[] = {x, w, zero, y, room};
     void *const whole[] = {source, weights, of_zero, found, p};
     const hyb_call call = {.layout = layouts, .data = whole, .attrs = attrs};
-    const hyb_kernel *kernel = kernel_of("conv_integer", dtype);
+    const hyb_kernel *kernel = kernel_of(HYB_SYM(hyb_dot_convolutions_kernels), "conv_integer", dtype);
     wrong += kernel->prepare(&call, &range) != HYB_OK || kernel->run(&call, 0, 1) != HYB_OK ||
              !is_right(&call, &y, found);
 
@@ -185,9 +128,9 @@ static int convolve(int32_t dtype, bool transforms)
     const hyb_call first = {.layout = given, .data = prepares, .attrs = attrs};
     const hyb_call rest = {.layout = parts, .data = prepared, .attrs = attrs};
     memset(p, 0xa5, (size_t)words * 4);
-    kernel = kernel_of("conv_integer_prepare", HYB_I8);
+    kernel = kernel_of(HYB_SYM(hyb_dot_convolutions_kernels), "conv_integer_prepare", HYB_I8);
     wrong += kernel->prepare(&first, &range) != HYB_OK || kernel->run(&first, 0, 1) != HYB_OK;
-    kernel = kernel_of("conv_integer_prepared", dtype);
+    kernel = kernel_of(HYB_SYM(hyb_dot_convolutions_kernels), "conv_integer_prepared", dtype);
     wrong += kernel->prepare(&rest, &range) != HYB_OK || kernel->run(&rest, 0, 1) != HYB_OK ||
              memcmp(found, again, (size_t)hyb_elements(&y) * 4) != 0;
     free(found);

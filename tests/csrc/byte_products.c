@@ -1,68 +1,16 @@
-/* byte_products.c - the products of bytes of csrc/kernels/matmul/bytes.inc.c, of an instruction set
- * that this machine may lack; test_byte_products.py builds and runs it.
+/* byte_products.c - the products of bytes of csrc/kernels/matmul/bytes.inc.c, emulated.
  *
- * -DWIDTH=16, 32 or 64 are the bytes of a vector, -DDOT=0 or 2 whether four products are added at a
- * time, by plain loops; -DPLAIN is without any instruction of x86.  Every combination of signs and
- * layouts of some shapes is compared with plain loops, from B as it lies and prepared; the program
- * prints how many products it made, and ends with 1 where one is wrong.
+ * Every combination of signs and layouts of some shapes is compared with plain loops, from B as it lies
+ * and prepared; the program prints how many products it made, and ends with 1 where one is wrong.
  */
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
-#include <stdio.h>
-#include <stdlib.h>
-
-#include "kernel.h"
-
-#if defined(PLAIN)
-#undef __x86_64__
-#endif
-#define HYB_ISA tested
-#define HYB_VECTOR_BYTES WIDTH
-#define HYB_DOT_BYTES DOT
-#include "vec.h"
+#include "emulated.h"
 #include "kernels/dot_bytes.inc.c"
 
-hyb_status hyb_fail(hyb_status status, const char *format, ...)
-{
-    fprintf(stderr, "%s\n", format);
-    return status;
-}
-
-void *hyb_scratch(size_t nbytes)
-{
-    static void *kept;
-    free(kept);
-    kept = aligned_alloc(64, (nbytes + 63) / 64 * 64 + 64);
-    memset(kept, 0xa5, nbytes); /* what nobody has written there must not count */
-    return kept;
-}
-
 int64_t hyb_choice(hyb_choice_kind kind) { return kind == HYB_SLICE_BYTES ? 20000 : 0; }
-int64_t hyb_itemsize(int32_t dtype) { return dtype == HYB_I32 ? 4 : 1; }
-
-bool hyb_is_contiguous(const hyb_layout *layout)
-{
-    int64_t step = hyb_itemsize(layout->dtype);
-    for (int32_t axis = layout->rank - 1; axis >= 0; axis--) {
-        if (layout->shape[axis] != 1 && layout->strides[axis] != step)
-            return false;
-        step *= layout->shape[axis];
-    }
-    return true;
-}
-
-static const hyb_kernel *kernel_of(const char *name, int32_t dtype)
-{
-    const hyb_kernel *kernel = HYB_SYM(hyb_dot_bytes_kernels);
-    while (strcmp(kernel->name, name) != 0 || kernel->dtype != dtype)
-        kernel++;
-    return kernel;
-}
 
 static int run(const char *name, const hyb_layout *layouts, void *const *data)
 {
-    const hyb_kernel *kernel = kernel_of(name, layouts[0].dtype);
+    const hyb_kernel *kernel = kernel_of(HYB_SYM(hyb_dot_bytes_kernels), name, layouts[0].dtype);
     const hyb_call call = {layouts, data, NULL, NULL, NULL};
     hyb_range range;
     if (kernel->prepare(&call, &range) != HYB_OK)
@@ -73,11 +21,9 @@ static int run(const char *name, const hyb_layout *layouts, void *const *data)
     return 0;
 }
 
-static uint64_t state = 1;
 static unsigned char drawn(void)
 {
-    state = state * 6364136223846793005u + 1442695040888963407u;
-    const unsigned char byte = (unsigned char)(state >> 56);
+    const unsigned char byte = (unsigned char)(random_bits() >> 23);
     return byte < 32 ? 128 : byte < 64 ? 127 : byte < 96 ? 255 : byte;
 }
 

@@ -1,4 +1,4 @@
-"""Collectives and letters, by one process and by several: values, bits, gradients, order."""
+"""Collectives and messages, by one process and by several: values, bits, gradients, order."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ static v_i32 grouped_integer_lanes(const grouped_integers *job, const uint8_t *w
         for (; b < stop; b++)
             pairs += grouped_integer_pairs(w + b * HYB_VECTOR_BYTES, x + b * 2 * HYB_VECTOR_BYTES,
                                            job->pitch - b * HYB_VECTOR_BYTES);
-        sum += v_pairs_of_i16(pairs);
+        sum += v_dot_i16(pairs, v_splat_i16(1));
     }
     return sum;
 }
@@ -120,7 +120,7 @@ static inline __attribute__((always_inline)) v_i32 grouped_integer_four(const ui
 #pragma GCC unroll 4
         for (int s = 0; s < span; s++, w += HYB_VECTOR_BYTES, x += 2 * HYB_VECTOR_BYTES)
             pairs += grouped_integer_pairs(w, x, HYB_VECTOR_BYTES);
-        four[i] = v_pairs_of_i16(pairs);
+        four[i] = v_dot_i16(pairs, v_splat_i16(1));
     }
     return v_sums_of_4(four[0], four[1], four[2], four[3]);
 }

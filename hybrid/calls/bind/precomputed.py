@@ -29,9 +29,10 @@ PAUSE, LONGEST = 64, 1024  # calls after that in which nothing is kept, at first
 def fixed_sources(capture: Capture) -> list[int]:
     """The sources with values that last from run to run: cells and places that no run writes.
 
-    None of a function that takes part in gradients: what it reads is about to change.
+    None of a function that takes part in gradients: what it reads is about to change.  That is not
+    so where a derivative is missing.
     """
-    if capture.gradient is not None:
+    if capture.gradient is not None and not capture.gradient.refused:
         return []
     written = {source for source, _ in capture.writes}
     places = [write.address for write in capture.place_writes]

@@ -158,6 +158,19 @@ def test_training_keeps_nothing() -> None:
     assert kept_of(forward) is None
 
 
+def test_a_network_that_cannot_train_keeps_though_gradients_are_recorded() -> None:
+    """Layers of integers behind one of floats: nobody can go back through them."""
+    net = hy.nn.Sequential(hy.nn.Linear(64, 64), hy.nn.Linear(64, 64))
+    net = hy.compress.quantize(net, skip=["0"])
+    x = tensor(8, 64)
+    function = hy.hybridize(lambda x: net(x))
+    for _ in range(3):
+        assert same(function(x), net(x))
+    assert function(x).requires_grad
+    found = kept_of(function)
+    assert found is not None and found.now is not None
+
+
 def test_a_loaded_state_is_seen_and_has_memory_of_its_own() -> None:
     layer = hy.nn.Conv2d(8, 16, 3, padding=1).requires_grad_(False)
     function = hy.hybridize(lambda x: layer(x))

@@ -195,7 +195,7 @@ def batches() -> None:
         assert same(hy.vmap(hy.hybridize(function))(x), rows)
 
 
-def letters() -> None:
+def messages() -> None:
     """A ring: each sends to the next one before it receives; gradients go back round."""
     if SIZE == 1:
         return
@@ -271,7 +271,7 @@ def open_sizes() -> None:
 
 
 for test in (
-    collectives, rounding, gradients, control_flow, order, batches, letters, meshes, open_sizes
+    collectives, rounding, gradients, control_flow, order, batches, messages, meshes, open_sizes
 ):  # fmt: skip
     test()
 dist.barrier()

@@ -111,7 +111,7 @@ def missing_in_a_plan() -> None:
            run=lambda: hy.hybridize(loop)(X))  # fmt: skip
 
 
-def letters() -> None:
+def messages() -> None:
     """Whoever receives sees that it is another type."""
 
     def run():
@@ -168,7 +168,7 @@ def unchecked() -> None:
 
 
 for test in (
-    shapes, dtypes, roots, ops, kinds_of_sums, order, plans, missing_in_a_plan, letters, arguments,
+    shapes, dtypes, roots, ops, kinds_of_sums, order, plans, missing_in_a_plan, messages, arguments,
     unchecked,
 ):  # fmt: skip
     test()

@@ -1,4 +1,4 @@
-"""Products of bytes by instruction sets that this machine may lack: the same source, emulated."""
+"""Kernels of bytes for instruction sets that this machine may lack: the same source, emulated."""
 
 from __future__ import annotations
 
@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).with_name("byte_products.c")
-CSRC = Path(__file__).resolve().parents[2] / "csrc"
+HERE = Path(__file__).parent
+CSRC = HERE.parents[1] / "csrc"
 COMPILER = shutil.which("cc")
 FLAGS = ["-std=gnu11", "-O0", "-fwrapv", "-Wall", "-Wextra", "-Wno-psabi", "-Wno-unused-function"]
 
 pytestmark = pytest.mark.skipif(COMPILER is None, reason="needs a C compiler")
 
+PROGRAMS = {"byte_products": "640 products", "byte_convolutions": "40 convolutions"}
 VARIANTS = {
     "plain, 16 bytes, two at a time": ["-DWIDTH=16", "-DDOT=0", "-DPLAIN"],
     "plain, 64 bytes, two at a time": ["-DWIDTH=64", "-DDOT=0", "-DPLAIN"],
@@ -27,10 +28,11 @@ if platform.machine() == "x86_64":
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_layout_and_sign_is_exact(tmp_path: Path, variant: str) -> None:
-    program = tmp_path / "byte_products"
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_all_that_is_tried_is_exact(tmp_path: Path, name: str, variant: str) -> None:
+    program = tmp_path / name
     includes = [f"-I{CSRC}", f"-I{CSRC / 'include'}"]
     command = [str(COMPILER), *FLAGS, *VARIANTS[variant], *includes]
-    subprocess.run([*command, "-o", program, SOURCE, "-lm"], check=True)
+    subprocess.run([*command, "-o", program, HERE / f"{name}.c", "-lm"], check=True)
     done = subprocess.run([program], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "640 products, 0 wrong\n"), done.stderr
+    assert (done.returncode, done.stdout) == (0, f"{PROGRAMS[name]}, 0 wrong\n"), done.stderr

@@ -1,6 +1,6 @@
-"""Letters from one rank to another: ``send`` and ``recv``, each other's gradient.
+"""Messages from one rank to another: ``send`` and ``recv``, each other's gradient.
 
-A letter is handed over, not waited for, so two ranks may send to each other before either receives.
+A message is sent, not waited for, so two ranks may send to each other before either receives.
 """
 
 from __future__ import annotations

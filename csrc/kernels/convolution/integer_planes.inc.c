@@ -1,0 +1,124 @@
+/* convolution/integer_planes.inc.c - copies of planes of bytes, as words of neighbours among the
+ * channels; included by convolution/integer.inc.c.
+ */
+/* Words of `n` places, `stride` apart, of adjacent planes; `last` of these are there. */
+static inline __attribute__((always_inline)) void
+integer_copy(const integer_job *job, uint32_t *to, const uint8_t *from, int64_t n, int64_t stride,
+             int64_t there)
+{
+    const int64_t plane = job->shape.source_plane;
+    const uint8_t *at[INTEGER_PER]; /* weights of channels that are not there are 0 */
+    for (int e = 0; e < INTEGER_PER; e++)
+        at[e] = from + (e < there ? e : 0) * plane;
+    const int bits = 32 / INTEGER_PER;
+    const uint32_t flip = INTEGER_PER == 4 ? job->flip * 0x01010101u : job->flip * 0x00010001u;
+    const v_u16 away = v_splat_u16(INTEGER_PER == 4 ? 0 : (uint16_t)job->zero);
+    int64_t i = 0;
+    /* Of two places in 16 bits the first is in the lower half; what follows the last may not be. */
+    for (; stride <= 2 && i + INTEGER_LANES + (stride == 2) <= n; i += INTEGER_LANES) {
+        v_u32 word = {0};
+        for (int e = 0; e < INTEGER_PER; e++) {
+            v_u32 wide;
+            if (stride == 2) {
+                integer_halves pairs;
+                memcpy(&pairs, at[e] + 2 * i, sizeof pairs);
+                wide = __builtin_convertvector(pairs & 0xff, v_u32);
+            } else {
+                v_u8_32 bytes;
+                memcpy(&bytes, at[e] + i, sizeof bytes);
+                wide = __builtin_convertvector(bytes, v_u32);
+            }
+            word |= wide << (uint32_t)(bits * e);
+        }
+        word ^= flip;
+        if (INTEGER_PER == 2)
+            word = (v_u32)((v_u16)word - away);
+        v_store_u32(to + i, word);
+    }
+    for (; i < n; i++) {
+        uint32_t word = 0;
+        for (int e = 0; e < INTEGER_PER; e++) {
+            const uint8_t item = at[e][i * stride] ^ job->flip;
+            word |= INTEGER_PER == 4 ? (uint32_t)item << (8 * e)
+                                     : (uint32_t)(uint16_t)(item - job->zero) << (16 * e);
+        }
+        to[i] = word;
+    }
+}
+
+static inline void integer_blank(const integer_job *job, uint32_t *to, int64_t n)
+{
+    const uint32_t word = INTEGER_PER == 4 ? (uint32_t)job->zero * 0x01010101u : 0;
+    for (int64_t i = 0; i < n; i++)
+        to[i] = word;
+}
+
+/* One copy of lines of planes: word w of line l is that at (line + l * stride, start + w * step). */
+static void integer_copy_plane(const integer_job *job, uint32_t *to, const uint8_t *planes,
+                               int64_t there, int64_t line, int64_t start)
+{
+    const conv_axis *high = &job->shape.axis[1], *wide = &job->shape.axis[2];
+    const int64_t lines = job->planes.lines, width = job->planes.width;
+    int64_t first, end, low, low_end;
+    conv_inside(line, high->stride, lines, high->size, &first, &end);
+    conv_inside(start, wide->stride, width, wide->size, &low, &low_end);
+    if (low == low_end)
+        first = end = 0;
+    integer_blank(job, to, first * width);
+    integer_blank(job, to + end * width, (lines - end) * width);
+    if (first == end)
+        return;
+    const uint8_t *from = planes + (line + first * high->stride) * wide->size + start;
+    if (high->stride == 1 && wide->stride == 1 && width == wide->size) {
+        /* All lines at once; then the words that have come from the line before or after. */
+        to += first * width;
+        integer_copy(job, to + low, from + low, (end - first - 1) * width + low_end - low, 1, there);
+        for (int64_t l = first; l < end; l++, to += width) {
+            integer_blank(job, to, low);
+            integer_blank(job, to + low_end, width - low_end);
+        }
+        return;
+    }
+    from += low * wide->stride;
+    to += first * width;
+    for (int64_t l = first; l < end; l++, from += high->stride * wide->size, to += width) {
+        integer_blank(job, to, low);
+        if (wide->stride == 1)
+            integer_copy(job, to + low, from, low_end - low, 1, there);
+        else if (wide->stride == 2)
+            integer_copy(job, to + low, from, low_end - low, 2, there);
+        else
+            integer_copy(job, to + low, from, low_end - low, wide->stride, there);
+        integer_blank(job, to + low_end, width - low_end);
+    }
+}
+
+/* The copies of channels [channel, channel_end), in words, of a group that a block needs. */
+static void integer_copy_planes(const integer_job *job, uint32_t *to, const conv_block *block,
+                                int64_t channel, int64_t channel_end)
+{
+    const conv_shape *s = &job->shape;
+    const conv_planes *p = &job->planes;
+    const conv_axis *deep = &s->axis[0], *high = &s->axis[1], *wide = &s->axis[2];
+    const int64_t given = job->weights.given, size = p->lines * p->width;
+    const uint8_t *group =
+        job->source + block->image * s->source_image + block->group * given * s->source_plane;
+    for (int64_t c = channel; c < channel_end; c++)
+        for (int64_t deep_tap = 0; deep_tap < deep->taps; deep_tap++) {
+            const int64_t d = block->deep * deep->stride + deep->shift + deep_tap * deep->slide;
+            const bool inside = d >= 0 && d < deep->size;
+            for (int64_t tap = 0; tap < wide->taps; tap++) {
+                const int64_t start = block->wide * wide->stride + wide->shift + tap * wide->slide;
+                for (int64_t phase = 0; phase < p->phases; phase++, to += size) {
+                    const int64_t line = p->lowest + block->high * high->stride + phase;
+                    if (inside)
+                        integer_copy_plane(job, to,
+                                           group + c * INTEGER_PER * s->source_plane +
+                                               d * high->size * wide->size,
+                                           given - c * INTEGER_PER, line, start);
+                    else
+                        integer_blank(job, to, size);
+                }
+            }
+        }
+}
