@@ -1,19 +1,83 @@
-/* quantization.inc.c - rows of numbers as bytes with a scale.
+/* quantization.inc.c - numbers as small integers with a scale.
  *
+ *   quantize_T      clip(rint(x / s) + z, low, high), z where that is NaN, of dtype T
  *   quantize_rows   s[r] = max_i |x[r, i]| / 127, or 1 where that is 0
  *                   q[r, i] = clip(rint(x[r, i] / s[r]), -127, 127), 0 where that is NaN
  *
- * Split      by rows.
- * Layout     dense x [rows, n], q [rows, n], s [rows, 1].
+ * Split      by elements; by rows.
+ * Layout     quantize_T: rank 1, x, s and z dense or one element repeated; the output is dense.
+ *            quantize_rows: dense x [rows, n], q [rows, n], s [rows, 1].
  * In place   not allowed.
  * Accuracy   each step is one operation of float32, rounded once, ties to even.
  * Special    a NaN in a row makes its scale NaN, and its bytes 0; a row with an infinity has that as
  *            its scale, and bytes 0.
+ * Attributes quantize_T: low and high, whole numbers that T holds.
  */
 #pragma once
 
+#include "kernels/math/family.inc.c"
 #include "kernels/elementwise.inc.c"
 #include "kernels/operands.inc.c"
+
+/* What is below 2^22 as an integer, ties to even: behind 1.5 * 2^23 no fraction has room, and the
+ * last bits are the number. */
+static inline v_i32 quantization_integer(v_f32 x)
+{
+    const v_f32 whole = v_splat_f32(12582912);
+    return (v_i32)(x + whole) - (v_i32)whole;
+}
+
+static inline v_i32 quantization_number(v_f32 x, v_f32 scale, v_f32 zero, v_f32 low, v_f32 high)
+{
+    const v_f32 rounded = v_round_f32(x / scale);
+    v_f32 steps = v_select_f32((v_i32)(rounded == rounded), rounded + zero, zero);
+    steps = v_select_f32((v_i32)(steps > low), steps, low);
+    steps = v_select_f32((v_i32)(steps < high), steps, high);
+    return quantization_integer(steps);
+}
+
+/* The last byte of each lane: the number that has it as a signed byte. */
+static inline void quantization_store_bytes(void *to, v_i32 x)
+{
+    v_store_bytes_u32(to, (v_u32)((v_i32)((v_u32)x << 24) >> 24));
+}
+
+static inline void quantization_store_halves(void *to, v_i32 x)
+{
+    v_store_halves_u32(to, (v_u32)x);
+}
+
+#define QUANTIZE(t, store)                                                                       \
+    HYB_ELEMENTWISE_PREPARE(quantize_##t, 3, 1, f32, t, 8)                                       \
+    HYB_KERNEL(quantize_##t)                                                                     \
+    {                                                                                            \
+        HYB_INPUT(f32, a, 0);                                                                    \
+        HYB_INPUT(f32, b, 1);                                                                    \
+        HYB_INPUT(f32, c, 2);                                                                    \
+        HYB_OUTPUT(c_##t, out, 3);                                                               \
+        const v_f32 low = v_splat_f32((float)call->attrs[0].f);                                  \
+        const v_f32 high = v_splat_f32((float)call->attrs[1].f);                                 \
+        for (int64_t left = end - begin; left > 0; left -= HYB_LANES_32, out += HYB_LANES_32) {  \
+            const v_f32 x = next_f32(&a, left), y = next_f32(&b, left), z = next_f32(&c, left);  \
+            const v_i32 number = quantization_number(x, y, z, low, high);                        \
+            if (left >= HYB_LANES_32) {                                                          \
+                store(out, number);                                                              \
+            } else {                                                                             \
+                c_##t last[HYB_LANES_32];                                                        \
+                store(last, number);                                                             \
+                memcpy(out, last, (size_t)left * sizeof *last);                                  \
+            }                                                                                    \
+        }                                                                                        \
+        return HYB_OK;                                                                           \
+    }
+QUANTIZE(i8, quantization_store_bytes)
+QUANTIZE(u8, quantization_store_bytes)
+QUANTIZE(i16, quantization_store_halves)
+QUANTIZE(u16, quantization_store_halves)
+
+#define QUANTIZE_ROW(t)                                                                          \
+    HYB_TABLE_ROW(quantize_##t, HYB_F32, 3, 1, 2, HYB_ELEMENTWISE, quantize_##t##_prepare,       \
+                  quantize_##t)
 
 /* The bits of |x| in order: NaN is greater than every number. */
 static inline v_i32 quantization_size(v_f32 x) { return (v_i32)x & INT32_MAX; }
@@ -47,17 +111,15 @@ static float quantization_top(const float *x, int64_t n)
     return size;
 }
 
-/* To a whole number between -127 and 127, ties to even: behind 1.5 * 2^23 no fraction has room, and
- * the last byte is the number. */
+/* A whole number between -127 and 127, ties to even. */
 static inline v_u32 quantization_step(v_f32 x, v_f32 scale)
 {
-    const v_f32 most = v_splat_f32(127), least = -most, whole = v_splat_f32(12582912);
+    const v_f32 most = v_splat_f32(127), least = -most;
     v_f32 steps = x / scale;
     const v_i32 ordered = (v_i32)(steps == steps);
     steps = v_select_f32((v_i32)(steps < most), steps, most);
     steps = v_select_f32((v_i32)(steps > least), steps, least);
-    const v_f32 rounded = steps + whole;
-    return (v_u32)(((v_i32)rounded - (v_i32)whole) & ordered);
+    return (v_u32)(quantization_integer(steps) & ordered);
 }
 
 HYB_KERNEL(quantize_rows)
@@ -100,6 +162,10 @@ HYB_PREPARE(prepare_quantize_rows)
 }
 
 const hyb_kernel HYB_SYM(hyb_quantization_kernels)[] = {
+    QUANTIZE_ROW(i8)
+    QUANTIZE_ROW(u8)
+    QUANTIZE_ROW(i16)
+    QUANTIZE_ROW(u16)
     HYB_TABLE_ROW(quantize_rows, HYB_F32, 1, 2, 0, HYB_PLAIN, prepare_quantize_rows, quantize_rows)
     {0},
 };

@@ -243,5 +243,6 @@ def is_elementwise(kernel: str) -> bool:
         _elementwise.update(
             op.kernel for op in REGISTRY.values() if op.elementwise and isinstance(op.kernel, str)
         )
-        _elementwise.update(f"{kind}_{short}" for kind in ("where", "cast") for short in BY_SHORT)
+        of_dtypes = ("where", "cast", "quantize")
+        _elementwise.update(f"{kind}_{short}" for kind in of_dtypes for short in BY_SHORT)
     return kernel in _elementwise

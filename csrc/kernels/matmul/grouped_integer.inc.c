@@ -132,7 +132,10 @@ static void grouped_integer_sums(const grouped_integers *job, const uint8_t *w, 
     int32_t *to = job->fold == 1 ? sums : parts;
     const int64_t whole = job->pitch / HYB_VECTOR_BYTES, step = 4 * job->span;
     int64_t b = 0, made = 0;
-#define FOURS(vectors)                                                                            for (; b + 4 * (vectors) <= whole; b += 4 * (vectors), made += HYB_LANES_32)                      v_store_i32(to + made, grouped_integer_four(w + b * HYB_VECTOR_BYTES,                                                                     x + b * 2 * HYB_VECTOR_BYTES, vectors));
+#define FOURS(vectors)                                                                           \
+    for (; b + 4 * (vectors) <= whole; b += 4 * (vectors), made += HYB_LANES_32)                 \
+        v_store_i32(to + made, grouped_integer_four(w + b * HYB_VECTOR_BYTES,                    \
+                                                    x + b * 2 * HYB_VECTOR_BYTES, vectors));
     if (job->span == 1)
         FOURS(1)
     else if (job->span == 2)

@@ -9,8 +9,11 @@ import numpy as np
 from hybrid import ops
 from hybrid.core import types
 from hybrid.errors import OnnxError
-from hybrid.onnx.handlers.convolution_nodes import conv
+from hybrid.onnx.handlers.convolution_nodes import axis_numbers, pads_of
 from hybrid.onnx.node_table import handles
+from hybrid.ops.elementwise import quantization
+from hybrid.ops.matrix.matmul_variants import matmul_integer
+from hybrid.ops.spatial import convolution_integer
 
 _FROM = (23, 24, 25, 28)
 
@@ -42,6 +45,11 @@ def _quantize(x, scale, zero, axis, block_size, dtype, precision):
         raise OnnxError(f"QuantizeLinear to {dtype}", why="Tensors hold no floats of 8 bits.")
     scale = _spread(scale, x.shape, axis, block_size)
     kind = precision or (scale.dtype if not x.dtype.is_floating else x.dtype)
+    if kind is types.float32 and dtype.itemsize <= 2:
+        zero = np.float32(0) if zero is None else _spread(zero, x.shape, axis, block_size)
+        limits = np.iinfo(dtype.numpy)
+        given = [ops.astype(part, types.float32) for part in (x, scale, zero)]
+        return quantization.quantize(*given, low=int(limits.min), high=int(limits.max), dtype=dtype)
     scaled = ops.divide(ops.astype(x, kind), ops.astype(scale, kind))
     rounded = ops.round(ops.astype(scaled, types.float32) if kind.is_stored else scaled)
     if zero is not None:
@@ -98,24 +106,41 @@ def dequantize_linear_of_opset_10(x, scale, zero=None, *, axis=1, block_size=0):
     return dequantize_linear(x, scale, zero, axis=axis, block_size=block_size)
 
 
-def _away(x: Any, zero: Any, channel: int | None = None) -> Any:
-    """``x`` less its zero point, in int32; one of each row or column along ``channel``."""
-    wide = ops.astype(x, types.int32)
-    if zero is None:
-        return wide
+def _along(zero: Any, rank: int, axis: int) -> Any:
+    """A zero point in int32: one for all, or one of each place along ``axis``."""
     zero = ops.astype(zero, types.int32)
-    if zero.ndim == 1 and zero.size > 1 and channel is not None:
-        column = [1] * x.ndim
-        column[channel] = zero.size
-        zero = ops.reshape(zero, tuple(column))
-    return ops.subtract(wide, zero if zero.ndim != 1 or zero.size > 1 else ops.reshape(zero, ()))
+    if zero.ndim != 1:
+        return zero
+    column = [1] * rank
+    column[axis] = zero.size
+    return ops.reshape(zero, () if zero.size == 1 else tuple(column))
 
 
 @handles("MatMulInteger", 10)
 def mat_mul_integer(a, b, a_zero=None, b_zero=None):
     """MatMulInteger: int32 products of integers less their zero points."""
-    left = _away(a, a_zero, a.ndim - 2 if a.ndim > 1 else None)
-    return ops.matmul(left, _away(b, b_zero, b.ndim - 1))
+    if a.ndim < 2 or b.ndim < 2:
+        wide = [ops.astype(x, types.int32) for x in (a, b)]
+        zeros = ((0, a_zero, a.ndim - 2), (1, b_zero, b.ndim - 1))
+        for at, zero, axis in zeros:
+            if zero is not None:
+                wide[at] = ops.subtract(wide[at], _along(zero, wide[at].ndim, axis))
+        return ops.matmul(*wide)
+    y = matmul_integer(a, b)
+    if a_zero is not None:
+        a_zero = _along(a_zero, a.ndim, a.ndim - 2)
+        y = ops.subtract(y, ops.multiply(a_zero, _sum(b, -2)))
+    if b_zero is not None:
+        b_zero = _along(b_zero, b.ndim, b.ndim - 1)
+        sums = _sum(a, -1)
+        if a_zero is not None:
+            sums = ops.subtract(sums, ops.multiply(a_zero, a.shape[-1]))
+        y = ops.subtract(y, ops.multiply(sums, b_zero))
+    return y
+
+
+def _sum(x: Any, axis: int) -> Any:
+    return ops.sum(ops.astype(x, types.int32), axis=axis, keepdims=True, dtype=types.int32)
 
 
 @handles("ConvInteger", 10)
@@ -124,12 +149,43 @@ def conv_integer(
     kernel_shape=None, pads=None, strides=None,
 ):  # fmt: skip
     """ConvInteger: an int32 convolution of integers less their zero points."""
-    left, right = _away(x, x_zero), _away(w, w_zero, 0)
-    y = conv(  # of float64 numbers, which hold all of these sums
-        ops.astype(left, types.float64), ops.astype(right, types.float64), auto_pad=auto_pad,
-        dilations=dilations, group=group, pads=pads, strides=strides,
+    rank = x.ndim - 2
+    stride = axis_numbers("strides", strides, rank, 1)
+    dilation = axis_numbers("dilations", dilations, rank, 1)
+    pairs = pads_of(x.shape[2:], list(w.shape[2:]), stride, dilation, pads, auto_pad)
+    geometry = stride, dilation, pairs, group
+    if w.dtype is types.uint8:  # 128 less, in int8
+        w = ops.astype(ops.subtract(ops.astype(w, types.int32), 128), types.int8)
+        w_zero = np.uint8(0) if w_zero is None else w_zero
+        w_zero = ops.subtract(ops.astype(w_zero, types.int32), 128)
+    y = _convolved(x, w, x_zero, geometry)
+    if w_zero is None:
+        return y
+    ones = ops.ones((group, *w.shape[1:]), dtype=types.int8)
+    sums = _convolved(x, ones, x_zero, geometry)
+    if group > 1:
+        sums = ops.repeat(sums, w.shape[0] // group, axis=1)
+    return ops.subtract(y, ops.multiply(sums, _along(w_zero, x.ndim, 1)))
+
+
+def _convolved(x: Any, w: Any, zero: Any, geometry: tuple[Any, ...]) -> Any:
+    """The convolution of x less its zero point with w, whatever is padded before and after."""
+    stride, dilation, pairs, group = geometry
+    # More is padded on both sides where sides differ, and what comes of that is left out.
+    wide = [
+        before + max(0, -((before - after) // s)) * s
+        for (before, after), s in zip(pairs, stride, strict=True)
+    ]
+    y = convolution_integer.conv_integer(
+        x, w, zero=0 if zero is None else zero, stride=tuple(stride), padding=tuple(wide),
+        dilation=tuple(dilation), groups=group,
     )  # fmt: skip
-    return ops.astype(y, types.int32)
+    key = [slice(None), slice(None)]
+    sizes = x.shape[2:], w.shape[2:], stride, dilation, pairs, wide
+    for n, k, s, d, (before, after), more in zip(*sizes, strict=True):
+        first = (more - before) // s
+        key.append(slice(first, first + (n + before + after - (k - 1) * d - 1) // s + 1))
+    return y if all(before == after for before, after in pairs) else ops.getitem(y, tuple(key))
 
 
 def _requantized(whole, scale, y_zero):

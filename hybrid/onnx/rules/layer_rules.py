@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.size_functions import SizeValue
-from hybrid.core.types import bool_, float32, float64, int8, int32, int64, uint8
+from hybrid.core.types import DType, bool_, float32, float64, int8, int32, int64, uint8
 from hybrid.ir import Node
 from hybrid.onnx.graph_writer import GraphWriter, Wire
 from hybrid.onnx.rule_table import writes
@@ -309,6 +309,16 @@ def with_sign_turned(g: GraphWriter, b: Wire) -> tuple[Wire, Wire, Wire]:
 def sign_turned(g: GraphWriter, x: Wire) -> Wire:
     """``x`` of int8 plus 128, as uint8."""
     return g.cast(g("Add", g.cast(x, int32), g.constant(128, int32)), uint8)
+
+
+@writes("quantize")
+def quantize(
+    g: GraphWriter, x: Wire, scale: Wire, zero: Wire, *, low: int, high: int, dtype: DType
+) -> Wire:
+    steps = g("Round", g("Div", x, scale))
+    steps = where(g, g("IsNaN", steps, dtype=bool_), zero, g("Add", steps, zero))
+    steps = g("Clip", steps, g.constant(low, float32), g.constant(high, float32))
+    return g.cast(steps, dtype)
 
 
 @writes("quantize_rows")

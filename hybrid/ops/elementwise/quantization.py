@@ -1,0 +1,76 @@
+"""Numbers as small integers with a scale and a zero point."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hybrid.core.types import DType, TensorType, dtype_of, float32
+from hybrid.errors import ArgumentError, DTypeError
+from hybrid.ir import op
+from hybrid.ops.support.operand_checks import broadcast_type
+
+
+@op(
+    kernel=lambda _types, attrs: f"quantize_{attrs['dtype'].short}",
+    elementwise=True,
+    differentiable=False,
+)
+def quantize(
+    x: TensorType,
+    scale: TensorType,
+    zero: TensorType,
+    *,
+    low: int,
+    high: int,
+    dtype: DType,
+) -> TensorType:
+    """``clip(rint(x / scale) + zero, low, high)`` as ``dtype``, of at most 16 bits.
+
+    Operands are float32, ``zero`` holds whole numbers.  Ties go to the even number, NaN gives
+    ``zero``, infinities ``low`` and ``high``.  Each step is rounded once, to float32.
+    """
+    if any(t.dtype is not float32 for t in (x, scale, zero)):
+        raise DTypeError(
+            f"quantize cannot take {x}, {scale} and {zero}",
+            why="It takes float32.",
+            fix="cast them with astype",
+        )
+    if not dtype.is_integer or dtype.itemsize > 2:  # float32 holds all of their numbers
+        raise DTypeError(f"quantize cannot make {dtype}", fix="choose int8 or uint8")
+    limits = np.iinfo(dtype.numpy)
+    if not limits.min <= low < high <= limits.max:
+        raise ArgumentError(
+            f"quantize got low {low} and high {high} for {dtype}",
+            why=f"It holds {limits.min} to {limits.max}.",
+            fix="give limits within it",
+        )
+    return broadcast_type("quantize", x, scale, zero).with_dtype(dtype)
+
+
+@quantize.reference
+def quantize_reference(x, scale, zero, *, low, high, dtype):
+    with np.errstate(all="ignore"):
+        steps = np.rint(np.divide(x, scale, dtype=np.float32))
+        steps = np.where(np.isnan(steps), zero, np.add(steps, zero, dtype=np.float32))
+    return np.clip(steps, low, high).astype(dtype.numpy)
+
+
+@quantize.samples
+def quantize_samples(draw):
+    ends = np.float32([0.5, 1.5, -2.5, np.nan, np.inf, -np.inf, 1e30, -1e30, 0, -0.0])
+    for name, low, high, zero in [
+        ("int8", -128, 127, 0),
+        ("int8", -7, 7, 3),
+        ("uint8", 0, 255, 131),
+        ("uint8", 0, 15, 255),
+        ("int16", -32768, 32767, -5),
+        ("uint16", 0, 65535, 65535),
+    ]:
+        attrs = {"low": low, "high": high, "dtype": dtype_of(name)}
+        point, step = np.array(zero, np.float32), np.array(high / 500, np.float32)
+        for shape in [(), (0,), (17,), (3, 5), (130,)]:
+            yield (draw("float32", *shape, low=-300, high=300), step, point), attrs
+        for divisor in (1, 0):
+            yield (ends, np.array(divisor, np.float32), point), attrs
+        scales = draw("float32", 3, 1, low=0.01, high=2)
+        yield (draw("float32", 2, 3, 9, low=-300, high=300), scales, point + scales * 0), attrs
