@@ -266,6 +266,26 @@ static inline __attribute__((always_inline)) void v_look_up_halves(v_u8 bytes, c
         found[4 * h + 3] = (v_f32)_mm256_unpackhi_epi16(b, d);
     }
 }
+/* The first bytes of four words, then the second ones and so on, in each 128 bits: what
+ * v_look_up_halves takes to find halves 2 i (number i) and 2 i + 1 (number 4 + i) of all words. */
+static inline v_u8 v_words_turned(v_u8 words)
+{
+    const __m128i order = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+    return (v_u8)_mm256_shuffle_epi8((__m256i)words, _mm256_broadcastsi128_si256(order));
+}
+
+/* Of 64 numbers those that meet what v_look_up_halves finds: every second one, then the others. */
+static inline __attribute__((always_inline)) void v_as_halves(const float *x, v_f32 found[8])
+{
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; i++) {
+        const __m256 a = _mm256_loadu_ps(x + 8 * i), b = _mm256_loadu_ps(x + 32 + 8 * i);
+#define IN_ORDER(v) (v_f32)_mm256_permute4x64_pd(_mm256_castps_pd(v), 0xd8)
+        found[i] = IN_ORDER(_mm256_shuffle_ps(a, b, 0x88));
+        found[4 + i] = IN_ORDER(_mm256_shuffle_ps(a, b, 0xdd));
+#undef IN_ORDER
+    }
+}
 #else
 #define HYB_TABLES_OF_PLANES 0
 #endif

@@ -119,3 +119,10 @@ def streams_end() -> Iterator[None]:
     hy.wait_all()
     gc.collect()
     assert not pending._busy
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Name what fails at once: a run that is stopped has not said it otherwise."""
+    if report.failed and "PYTEST_XDIST_WORKER" not in os.environ:
+        said = str(getattr(report.longrepr, "reprcrash", report.longrepr)).strip().splitlines()
+        print(f"\n{report.nodeid}: {said[0][:300] if said else report.when}", flush=True)

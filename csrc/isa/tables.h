@@ -18,8 +18,10 @@
     HYB_IF(HYB_HAS_ISA(avx512))                                             \
     (HYB_FAMILIES(X, avx512) X(dot, avx512_dot) HYB_DOT_FAMILIES(X, avx512_dot))
 #elif defined(__aarch64__)
-#define HYB_ISAS(X) X(baseline, 0) HYB_IF(HYB_HAS_ISA(neon))(X(neon, 1))
-#define HYB_TABLES(X) HYB_FAMILIES(X, baseline) HYB_IF(HYB_HAS_ISA(neon))(HYB_FAMILIES(X, neon))
+#define HYB_ISAS(X) X(baseline, 0) HYB_IF(HYB_HAS_ISA(neon))(X(neon, 1) X(neon_dot, 2))
+#define HYB_TABLES(X)       \
+    HYB_FAMILIES(X, baseline) \
+    HYB_IF(HYB_HAS_ISA(neon))(HYB_FAMILIES(X, neon) HYB_DOT_FAMILIES(X, neon_dot))
 #else
 #define HYB_ISAS(X) X(baseline, 0)
 #define HYB_TABLES(X) HYB_FAMILIES(X, baseline)

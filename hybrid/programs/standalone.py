@@ -59,7 +59,8 @@ override LDFLAGS += $(STATIC) -no-pie -pthread -Wl,--gc-sections -Wl,-z,nosepara
                     -Wl,-z,norelro -Wl,--build-id=none -s
 
 SETS    := $(sort baseline $(ISA) $(patsubst avx2,avx_vnni,$(filter avx2,$(ISA))) \\
-             $(patsubst avx512,avx512_dot,$(filter avx512,$(ISA))))
+             $(patsubst avx512,avx512_dot,$(filter avx512,$(ISA))) \\
+             $(patsubst neon,neon_dot,$(filter neon,$(ISA))))
 SOURCES := program.c $(wildcard runtime/*/*.c tools/*.c) $(SETS:%=isa/%.c)
 OBJECTS := $(SOURCES:%.c=build/%.o)
 

@@ -27,7 +27,7 @@ def started(tmp_path: Path, ranks: int, *arguments: str) -> subprocess.Popen[str
     script.write_text(SCRIPT)
     command = [sys.executable, "-m", "hybrid", "launch", "-n", str(ranks), str(script), *arguments]
     return subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=tmp_path,
         env={k: v for k, v in os.environ.items() if k != "HYBRID_NUM_THREADS"},
     )  # fmt: skip
 

@@ -84,11 +84,17 @@ def graph_of(op, sample) -> Graph:
         values[2:] = builder.apply(get_op("matmul_prepare"), [values[1]], given)
     elif op.name == "matmul_integer_prepared":
         values[2:] = builder.apply(get_op("matmul_integer_prepare"), [values[1]], {})
+    elif op.name == "conv_integer_prepared":
+        given = {"source": operands[0].shape, **attrs}
+        values[3:] = builder.apply(get_op("conv_integer_prepare"), [values[1]], given)
     return builder.finish(builder.apply(op, values, attrs))
 
 
-def call(*arguments: object) -> str:
-    done = subprocess.run([str(a) for a in arguments], capture_output=True, text=True, timeout=3000)
+def call(*arguments: object, **environment: str) -> str:
+    done = subprocess.run(
+        [str(a) for a in arguments], capture_output=True, text=True, timeout=3000, check=False,
+        env={**os.environ, **environment},
+    )  # fmt: skip
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -123,12 +129,12 @@ def test_every_op_by_the_kernels_of_aarch64(
                 file.writelines(outside(plan, sample[0]))
                 checks.append((op, sample, plan.output_types))
     assert len(checks) > 1000
-    assert call(EMULATOR, program, given, found).strip() == "neon"
-
-    content, at = found.read_bytes(), 0
-    for op, sample, types in checks:
-        for type, want in zip(types, reference(op, sample), strict=True):
-            got = np.frombuffer(content, type.dtype.numpy, type.size, at).reshape(type.shape)
-            at += type.nbytes
-            assert_close(op, got, want, f"{op.name} of {described(sample)}")
-    assert at == len(content)
+    for isa in ("neon", "neon_dot"):
+        assert call(EMULATOR, program, given, found, HYBRID_ISA=isa).strip() == isa
+        content, at = found.read_bytes(), 0
+        for op, sample, types in checks:
+            for type, want in zip(types, reference(op, sample), strict=True):
+                got = np.frombuffer(content, type.dtype.numpy, type.size, at).reshape(type.shape)
+                at += type.nbytes
+                assert_close(op, got, want, f"{op.name} of {described(sample)} by {isa}")
+        assert at == len(content)

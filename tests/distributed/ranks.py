@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,14 +16,22 @@ from pathlib import Path
 
 JOBS = Path(__file__).with_name("jobs")
 SHARED = Path("/dev/shm")
+SECONDS = 120  # that a job may take
 MPIEXEC = shutil.which("mpiexec", path=os.path.dirname(sys.executable)) or "mpiexec"
 
 
-def run(command: list[str]) -> subprocess.CompletedProcess[str]:
-    """What ``command`` has printed, and its code."""
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=240, check=False, stdin=subprocess.DEVNULL
-    )
+def run(command: list[str], *words: str) -> subprocess.CompletedProcess[str]:
+    """What ``command`` has printed, and its code; its ranks are run with ``words`` at the end."""
+    try:
+        return subprocess.run(
+            command, capture_output=True, text=True, timeout=SECONDS, check=False,
+            stdin=subprocess.DEVNULL, cwd=tempfile.gettempdir(),  # no hybrid is in the way there
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        for number in _running(*words):  # ranks wait for one another on all cores
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(number, signal.SIGKILL)
+        raise
 
 
 def launched(
@@ -32,9 +41,10 @@ def launched(
     before = set(SHARED.glob("mpich*"))
     script = str(JOBS / job)
     options = ["-n", str(ranks), "--max-restarts", str(restarts)]
-    done = run([sys.executable, "-m", "hybrid", "launch", *options, script, *arguments])
+    words = [script, *arguments]
+    done = run([sys.executable, "-m", "hybrid", "launch", *options, *words], *words)
     end = time.monotonic() + 5
-    while left := _running(script, *arguments):
+    while left := _running(*words):
         assert time.monotonic() < end, left
         time.sleep(0.05)
     with _looking():
@@ -47,8 +57,8 @@ def by_mpiexec(ranks: int, job: str, *arguments: str) -> subprocess.CompletedPro
     """The end of a job that nobody watches: killed ranks leave files, which are removed here."""
     with _looking():
         before = set(SHARED.glob("mpich*"))
-        script = [sys.executable, str(JOBS / job), *arguments]
-        done = run([MPIEXEC, "-n", str(ranks), *script])
+        words = [str(JOBS / job), *arguments]
+        done = run([MPIEXEC, "-n", str(ranks), sys.executable, *words], *words)
         for path in set(SHARED.glob("mpich*")) - before:
             if not _is_mapped(path):
                 path.unlink(missing_ok=True)
@@ -63,15 +73,16 @@ def _looking() -> Iterator[None]:
         yield
 
 
-def _running(*words: str) -> list[str]:
-    found = []
+def _running(*words: str) -> dict[int, str]:
+    """The processes whose commands end with ``words``, by their numbers."""
+    found = {}
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             command = path.read_bytes().decode("utf-8", "replace").split("\0")
         except OSError:
             continue
         if command[-len(words) - 1 : -1] == list(words) and int(path.parent.name) != os.getpid():
-            found.append(f"{path.parent.name}: {' '.join(command)}")
+            found[int(path.parent.name)] = " ".join(command)
     return found
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -44,10 +45,10 @@ def test_a_job_is_started_again() -> None:
     assert done.stdout.count("all is well in try 2") == 2
 
 
-def test_without_mpi4py_the_error_has_the_line_for_pip() -> None:
+def test_without_mpi4py_the_error_has_the_line_for_pip(tmp_path: Path) -> None:
     program = "import sys; sys.modules['mpi4py'] = None\nimport hybrid.distributed"
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path
     )
     assert done.stderr.splitlines()[-2:] == [
         "hybrid.errors.MissingPackageError: hybrid.distributed needs the package mpi4py, which is "

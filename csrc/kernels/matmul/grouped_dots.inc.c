@@ -22,12 +22,59 @@ static size_t grouped_rows_items(const grouped_job *job)
                               grouped_padded(job->groups)));
 }
 
-/* Where the weight for lane l of vector i of a block is. */
-static inline int64_t grouped_place(const grouped_job *job, int64_t i, int64_t l)
+/* A block of x as a vector of weights meets it: lane l of vector i has number 8 l + i, but for
+ * v_look_up_halves. */
+static inline void grouped_block(const float *x, grouped_kind kind, v_f32 found[8])
 {
-    if (job->kind == GROUPED_PLANES) /* see v_look_up_halves */
-        return 2 * (l / 4 * 16 + i % 4 * 4 + l % 4) + i / 4;
-    return 8 * l + i;
+#if HYB_TABLES_OF_PLANES
+    if (kind == GROUPED_PLANES) {
+        v_as_halves(x, found);
+        return;
+    }
+#endif
+    (void)kind;
+#if HYB_LANES_32 <= 8
+    for (int first = 0; first < 8; first += HYB_LANES_32) {
+        for (int l = 0; l < HYB_LANES_32; l++)
+            found[first + l] = v_load_f32(x + 8 * l + first);
+        matmul_transpose_f32(found + first);
+    }
+#else
+    for (int i = 0; i < 8; i++)
+        for (int l = 0; l < HYB_LANES_32; l++)
+            found[i][l] = x[8 * l + i];
+#endif
+}
+
+/* A row of x, vector by vector, and -8 times what each lane adds up of it. */
+static void grouped_row_of_x(const grouped_job *job, const float *x, float *to, float *away)
+{
+    float last[8 * HYB_LANES_32];
+    for (int64_t b = 0; b < job->blocks; b++, x += job->block, to += job->block) {
+        const int64_t left = job->k - b * job->block;
+        const float *from = x;
+        if (left < job->block) {
+            memset(last, 0, sizeof last);
+            memcpy(last, x, (size_t)left * sizeof *last);
+            from = last;
+        }
+        if (job->kind == GROUPED_BYTES) {
+            memcpy(to, from, (size_t)job->block * sizeof *to);
+            continue;
+        }
+        v_f32 found[8];
+        grouped_block(from, job->kind, found);
+        if (job->kind == GROUPED_HALVES) {
+            v_f32 sum = {0};
+            for (int i = 0; i < 8; i++)
+                sum += found[i];
+            v_store_f32(away + b * HYB_LANES_32, sum * -8.0f);
+            for (int i = 0; i < 8; i++) /* half i of a word counts 16^i times, and from 4 on anew */
+                found[i] *= 1.0f / (float)(1 << 4 * (i % 4));
+        }
+        for (int i = 0; i < 8; i++)
+            v_store_f32(to + i * HYB_LANES_32, found[i]);
+    }
 }
 
 static grouped_rows grouped_rows_of(const grouped_job *job, float *scratch)
@@ -36,45 +83,16 @@ static grouped_rows grouped_rows_of(const grouped_job *job, float *scratch)
     const int64_t items = job->blocks * job->block;
     rows.away = rows.x + job->m * items;
     rows.sums = rows.away + job->m * job->blocks * HYB_LANES_32;
-    int64_t place[8 * HYB_LANES_32];
-    float factor[8 * HYB_LANES_32];
-    for (int64_t i = 0; i < job->block; i++) {
-        place[i] = job->kind == GROUPED_BYTES
-                       ? i
-                       : grouped_place(job, i / HYB_LANES_32, i % HYB_LANES_32);
-        factor[i] = 1.0f;
-        if (job->kind == GROUPED_HALVES)
-            factor[i] = 1.0f / (float)(1 << 4 * (i / HYB_LANES_32 % 4));
-    }
     for (int64_t r = 0; r < job->m; r++) {
         const float *x = job->x + r * job->k;
-        float *to = rows.x + r * items, *away = rows.away + r * job->blocks * HYB_LANES_32;
-        for (int64_t b = 0; b < job->blocks; b++, x += job->block, to += job->block) {
-            const int64_t left = job->k - b * job->block;
-            if (left >= job->block)
-                for (int64_t i = 0; i < job->block; i++)
-                    to[i] = x[place[i]];
-            else
-                for (int64_t i = 0; i < job->block; i++)
-                    to[i] = place[i] < left ? x[place[i]] : 0.0f;
-            if (job->kind != GROUPED_HALVES)
-                continue;
-            v_f32 sum = {0};
-            for (int64_t i = 0; i < 8; i++)
-                sum += v_load_f32(to + i * HYB_LANES_32);
-            v_store_f32(away + b * HYB_LANES_32, sum * -8.0f);
-            for (int64_t i = 0; i < job->block; i++)
-                to[i] *= factor[i];
-        }
+        grouped_row_of_x(job, x, rows.x + r * items, rows.away + r * job->blocks * HYB_LANES_32);
         float *sums = rows.sums + r * rows.padded;
         memset(sums, 0, (size_t)rows.padded * sizeof(float));
-        if (job->zero)
-            for (int64_t g = 0; g < job->groups; g++) {
-                const float *from = job->x + r * job->k;
-                const int64_t stop = matmul_smaller((g + 1) * job->group, job->k);
-                for (int64_t k = g * job->group; k < stop; k++)
-                    sums[g] += from[k];
-            }
+        for (int64_t g = 0; g < job->groups && job->zero; g++) {
+            const int64_t stop = matmul_smaller((g + 1) * job->group, job->k);
+            for (int64_t k = g * job->group; k < stop; k++)
+                sums[g] += x[k];
+        }
     }
     return rows;
 }

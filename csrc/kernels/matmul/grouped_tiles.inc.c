@@ -3,11 +3,39 @@
  * Weights of some columns and one block of k become panels of float32, which the tiles of matmul
  * multiply with all rows.
  */
+/* The values of the 8 halves of words, before they are scaled. */
+static inline __attribute__((always_inline)) void
+grouped_values_of(v_i32 words, bool table, const v_u8 planes[4], v_f32 found[8])
+{
+#if HYB_TABLES_OF_PLANES
+    if (table) {
+        v_f32 parts[8];
+        v_look_up_halves(v_words_turned((v_u8)words), planes, parts);
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; i++) {
+            found[2 * i] = parts[i];
+            found[2 * i + 1] = parts[4 + i];
+        }
+        return;
+    }
+#endif
+    (void)planes;
+#pragma GCC unroll 8
+    for (int i = 0; i < 8; i++) {
+        const v_i32 half = words >> 4 * i & 15;
+        found[i] = table ? v_look_up_f32(grouped_values, half) : __builtin_convertvector(half, v_f32);
+    }
+}
+
 /* Halves that lie in whole words, k from a multiple of 8 on: panel[k * width + column]. */
 static void grouped_panel_of_words(const grouped_job *job, float *panel, int64_t width, int64_t n,
                                    int64_t columns, int64_t k0, int64_t depth)
 {
     const bool table = job->kind != GROUPED_HALVES;
+    v_u8 planes[4] = {{0}};
+#if HYB_TABLES_OF_PLANES
+    v_planes_of(grouped_values, planes);
+#endif
     for (int64_t c = 0; c < columns; c += HYB_LANES_32) {
         int64_t column[HYB_LANES_32], g = -1;
         v_f32 scale = {0}, zero = {0};
@@ -33,15 +61,20 @@ static void grouped_panel_of_words(const grouped_job *job, float *panel, int64_t
                     if (!table)
                         zero -= scale * 8.0f;
                 }
-                const v_i32 halves = (v_i32)word[j];
+                v_f32 value[8];
+                if (table)
+                    grouped_values_of((v_i32)word[j], true, planes, value);
+                else
+                    grouped_values_of((v_i32)word[j], false, planes, value);
                 float *to = panel + first * width + c;
-                const int64_t stop = matmul_smaller(8, depth - first);
-                for (int64_t i = 0; i < stop; i++) {
-                    const v_i32 half = halves >> (int)(4 * i) & 15;
-                    const v_f32 value = table ? v_look_up_f32(grouped_values, half)
-                                              : __builtin_convertvector(half, v_f32);
-                    v_store_f32(to + i * width, value * scale + zero);
+                if (depth - first >= 8) {
+#pragma GCC unroll 8
+                    for (int64_t i = 0; i < 8; i++)
+                        v_store_f32(to + i * width, value[i] * scale + zero);
+                    continue;
                 }
+                for (int64_t i = 0; i < depth - first; i++)
+                    v_store_f32(to + i * width, value[i] * scale + zero);
             }
         }
     }

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #if defined(__x86_64__)
 #include <cpuid.h>
+#elif defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
 #endif
 
 #include "isa/tables.h"
@@ -24,6 +26,17 @@ static bool has_avx_vnni(void)
 }
 #endif
 
+#if defined(__aarch64__)
+static bool has_dots(void)
+{
+#if defined(__linux__)
+    return getauxval(AT_HWCAP) >> 20 & 1; /* HWCAP_ASIMDDP */
+#else
+    return true; /* of Apple, all */
+#endif
+}
+#endif
+
 static bool supports(const char *isa)
 {
 #if defined(__x86_64__)
@@ -40,6 +53,10 @@ static bool supports(const char *isa)
         return avx512;
     if (strcmp(isa, "avx512_dot") == 0)
         return avx512 && __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512vnni");
+#endif
+#if defined(__aarch64__)
+    if (strcmp(isa, "neon_dot") == 0)
+        return has_dots();
 #endif
     (void)isa; /* baseline and neon are what the compiler's default target has */
     return true;
