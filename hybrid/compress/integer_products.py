@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from hybrid import ops
 from hybrid.compress.functional import quantize
 from hybrid.core.dataclass import dataclass
 from hybrid.core.types import float32, int32, uint8
 from hybrid.eager.tensor import Tensor
+from hybrid.ops.elementwise.quantization import scale_sums
 from hybrid.ops.layers.quantized_rows import quantize_rows
 from hybrid.ops.matrix.matmul_variants import matmul_integer_nt
 from hybrid.ops.support.dtypes import made_of_integers
+from hybrid.ops.support.operand_checks import as_tensor
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,9 +53,7 @@ def dynamic_linear(x: Tensor, weight: tuple[Tensor, Tensor], bias: Tensor | None
     q, scale = weight
     rows = ops.reshape(x, (-1, q.shape[1])) if x.ndim != 2 else x
     steps, s_x = rows_quantized(rows, (1,))
-    y = ops.astype(matmul_integer_nt(steps, q), float32)
-    y = ops.multiply(ops.multiply(y, s_x), scale)
-    y = made_of_integers(y if bias is None else ops.add(y, bias), x)
+    y = made_of_integers(scaled(matmul_integer_nt(steps, q), s_x, scale, bias), x)
     return y if x.ndim == 2 else ops.reshape(y, (*x.shape[:-1], q.shape[0]))
 
 
@@ -70,9 +72,18 @@ def static_linear(
     products = matmul_integer_nt(activations.quantized(rows), q)
     away = ops.multiply(ops.astype(activations.zero, int32), total)
     scale = ops.multiply(activations.scale, scale)
-    y = ops.multiply(ops.astype(ops.subtract(products, away), float32), scale)
-    y = made_of_integers(y if bias is None else ops.add(y, bias), x)
+    y = made_of_integers(scaled(ops.subtract(products, away), scale, None, bias), x)
     return y if x.ndim == 2 else ops.reshape(y, (*x.shape[:-1], q.shape[0]))
+
+
+def scaled(sums: Tensor, first: Tensor, second: Tensor | None, bias: Tensor | None) -> Tensor:
+    """``f32(sums) * first * second + bias``, of those that there are, from left to right."""
+    return scale_sums(
+        sums,
+        first,
+        as_tensor(np.float32(1)) if second is None else second,
+        as_tensor(np.float32(-0.0)) if bias is None else bias,
+    )
 
 
 def before(x: Tensor | None, spatial: int) -> Tensor | None:

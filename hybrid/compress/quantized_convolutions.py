@@ -10,10 +10,9 @@ from typing import Any, ClassVar
 
 from hybrid import nn, ops
 from hybrid.compress.functional import conv_integer
-from hybrid.compress.integer_products import Activations, before, rows_quantized
+from hybrid.compress.integer_products import Activations, before, rows_quantized, scaled
 from hybrid.compress.quantized_layers import QuantizedLayer
 from hybrid.compress.scheme import LONGEST
-from hybrid.core.types import float32
 from hybrid.eager.tensor import Tensor
 from hybrid.nn import functional
 from hybrid.ops.support.dtypes import made_of_integers
@@ -30,9 +29,9 @@ def dynamic_convolution(
     q, scale = weight
     spatial = q.ndim - 2
     steps, s_x = rows_quantized(x, tuple(range(x.ndim - spatial - 1, x.ndim)))
-    y = ops.astype(conv_integer(steps, q, **geometry), float32)
-    y = ops.multiply(ops.multiply(y, s_x), before(scale, spatial))
-    return made_of_integers(y if bias is None else ops.add(y, before(bias, spatial)), x)
+    sums = conv_integer(steps, q, **geometry)
+    y = scaled(sums, s_x, before(scale, spatial), before(bias, spatial))
+    return made_of_integers(y, x)
 
 
 def static_convolution(
@@ -49,9 +48,9 @@ def static_convolution(
     q, scale = weight
     spatial = q.ndim - 2
     steps = activations.quantized(x)
-    y = ops.astype(conv_integer(steps, q, zero=activations.zero, **geometry), float32)
-    y = ops.multiply(y, before(ops.multiply(activations.scale, scale), spatial))
-    return made_of_integers(y if bias is None else ops.add(y, before(bias, spatial)), x)
+    sums = conv_integer(steps, q, zero=activations.zero, **geometry)
+    factor = before(ops.multiply(activations.scale, scale), spatial)
+    return made_of_integers(scaled(sums, factor, None, before(bias, spatial)), x)
 
 
 def padded(layer: Any, x: Tensor) -> tuple[Tensor, dict[str, Any]]:

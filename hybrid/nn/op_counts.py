@@ -36,6 +36,8 @@ RULES: dict[str, Callable[[Types, Types, dict[str, Any]], int]] = {
     "matmul_integer_nt": lambda given, made, _: 2 * made[0].size * given[0].shape[-1],
     # The size of each element, and a maximum; a division, rounded and clipped.
     "quantize_rows": lambda given, made, _: 5 * given[0].size,
+    "quantize": lambda _, made, __: 4 * made[0].size,  # with a sum
+    "scale_sums": lambda _, made, __: 3 * made[0].size,
     "conv": lambda given, made, _: 2 * made[0].size * math.prod(given[1].shape[1:]),
     "conv_integer": lambda given, made, _: 2 * made[0].size * math.prod(given[1].shape[1:]),
     "conv_transpose": lambda given, made, _: 2 * given[0].size * math.prod(given[1].shape[1:]),

@@ -242,10 +242,10 @@ typedef struct {
     const int64_t     *place;
     int32_t           *results;
     int64_t            depth, columns;
-    bool               add;
+    bool               add, ends; /* whether there are channels before and none behind */
 } integer_step;
 
-/* Columns [q, q_end) of the results of panels [first, last). */
+/* Columns [q, q_end) of the results of panels [first, last); they are finished while they are near. */
 static void integer_panels(const integer_step *t, int64_t first, int64_t last, int64_t q,
                            int64_t q_end)
 {
@@ -272,6 +272,8 @@ static void integer_panels(const integer_step *t, int64_t first, int64_t last, i
                     to[i] = (int32_t)(t->add ? (uint32_t)to[i] + sum : sum);
                 }
         }
+        if (t->ends)
+            integer_finish(t->job, t->results - t->job->result + row * plane + q, q_end - q, rows);
     }
 }
 
@@ -303,6 +305,7 @@ static hyb_status integer_blocks(void *context, int64_t begin, int64_t end)
             t.depth = matmul_smaller(w->at_once, w->channels - c) * w->taps;
             t.weights = w->to + block.group * w->rows * w->terms + c * w->taps * w->rows;
             t.add = c > 0;
+            t.ends = c + w->at_once >= w->channels;
             integer_copy_planes(job, copy, &block, c, c + t.depth / w->taps);
             /* As many columns as stay near serve all panels in turn. */
             const int64_t vectors = INTEGER_NEAR / (int64_t)sizeof(uint32_t) / wide / t.depth;
@@ -310,9 +313,6 @@ static hyb_status integer_blocks(void *context, int64_t begin, int64_t end)
             for (int64_t q = 0; q < block.columns; q += step)
                 integer_panels(&t, first, last, q, matmul_smaller(q + step, block.columns));
         }
-        const int64_t row = integer_row(w, first);
-        integer_finish(job, t.results - job->result + row * plane, block.columns,
-                       integer_row(w, last) - row);
     }
     return HYB_OK;
 }

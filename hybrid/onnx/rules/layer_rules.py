@@ -321,6 +321,21 @@ def quantize(
     return g.cast(steps, dtype)
 
 
+@writes("scale_sums")
+def scale_sums(g: GraphWriter, sums: Wire, first: Wire, second: Wire, bias: Wire) -> Wire:
+    y = g("Mul", g.cast(sums, float32), first)
+    if not _is_number(g, second, 1.0):
+        y = g("Mul", y, second)
+    return y if _is_number(g, bias, -0.0) else g("Add", y, bias)
+
+
+def _is_number(g: GraphWriter, x: Wire, number: float) -> bool:
+    found = g.array_of(x)
+    return (
+        found is not None and found.shape == () and found.tobytes() == np.float32(number).tobytes()
+    )
+
+
 @writes("quantize_rows")
 def quantize_rows(g: GraphWriter, x: Wire) -> tuple[Wire, Wire]:
     top = reduced(g, "ReduceMax", g("Abs", x), (-1,), True)

@@ -1,13 +1,13 @@
-"""Numbers as small integers with a scale and a zero point."""
+"""Numbers as small integers with a scale and a zero point, and sums of such integers as numbers."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from hybrid.core.types import DType, TensorType, dtype_of, float32
+from hybrid.core.types import DType, TensorType, dtype_of, float32, int32, tensor_type
 from hybrid.errors import ArgumentError, DTypeError
 from hybrid.ir import op
-from hybrid.ops.support.operand_checks import broadcast_type
+from hybrid.ops.support.operand_checks import broadcast_shapes, broadcast_type
 
 
 @op(
@@ -74,3 +74,36 @@ def quantize_samples(draw):
             yield (ends, np.array(divisor, np.float32), point), attrs
         scales = draw("float32", 3, 1, low=0.01, high=2)
         yield (draw("float32", 2, 3, 9, low=-300, high=300), scales, point + scales * 0), attrs
+
+
+@op(kernel="scale_sums", elementwise=True, differentiable=False)
+def scale_sums(
+    sums: TensorType, first: TensorType, second: TensorType, bias: TensorType
+) -> TensorType:
+    """``float32(sums) * first * second + bias``, each step rounded once: what sums of int32 mean.
+
+    A factor of 1 and a bias of -0 leave everything as it is.
+    """
+    if sums.dtype is not int32 or any(t.dtype is not float32 for t in (first, second, bias)):
+        raise DTypeError(
+            f"scale_sums cannot take {sums}, {first}, {second} and {bias}",
+            why="It takes sums of int32, and float32.",
+            fix="cast them with astype",
+        )
+    return tensor_type(float32, broadcast_shapes("scale_sums", sums, first, second, bias))
+
+
+@scale_sums.reference
+def scale_sums_reference(sums, first, second, bias):
+    return sums.astype(np.float32) * first * second + bias
+
+
+@scale_sums.samples
+def scale_sums_samples(draw):
+    one, none = np.array(1, np.float32), np.array(-0.0, np.float32)
+    for shape in [(), (0,), (17,), (3, 5), (130,)]:
+        sums = draw("int32", *shape, low=-(1 << 30), high=1 << 30)
+        yield (sums, *[draw("float32", *shape, low=-2, high=2) for _ in range(3)]), {}
+        yield (sums, draw("float32", low=1e-6, high=1e-3), one, none), {}
+    rows, columns = (draw("float32", *shape, low=-2, high=2) for shape in ((3, 1), (9,)))
+    yield (draw("int32", 2, 3, 9, low=-99, high=99), rows, columns, draw("float32", 9)), {}
