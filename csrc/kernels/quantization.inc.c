@@ -43,10 +43,10 @@ static inline v_i32 quantization_number(v_f32 x, v_f32 scale, v_f32 zero, v_f32 
 static inline v_i32 quantization_steps(v_f32 x, v_f32 scale, v_f32 low, v_f32 high)
 {
     v_f32 steps = x / scale;
-    const v_i32 ordered = (v_i32)(steps == steps);
+    steps = v_select_f32((v_i32)(steps == steps), steps, (v_f32){0});
     steps = v_select_f32((v_i32)(steps > low), steps, low);
     steps = v_select_f32((v_i32)(steps < high), steps, high);
-    return quantization_integer(steps) & ordered;
+    return quantization_integer(steps);
 }
 
 /* The last byte of each lane: the number that has it as a signed byte. */

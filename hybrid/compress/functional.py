@@ -15,7 +15,7 @@ from hybrid import ops
 from hybrid.core.types import DType, dtype_of, float32, int8
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, DTypeError, ShapeError
-from hybrid.ops.elementwise import quantization
+from hybrid.ops.elementwise import quantized_numbers
 from hybrid.ops.matrix.matmul_variants import matmul_integer
 from hybrid.ops.shapes.packed_halves import pack, unpack
 from hybrid.ops.spatial.convolution_integer import conv_integer
@@ -53,7 +53,7 @@ def quantize(
     low, high = _limits("quantize", low, high, dtype)
     x, scale, zero = _operands("quantize", x, scale, zero, axis)
     zero = as_tensor(np.float32(0)) if zero is None else zero
-    return quantization.quantize(x, scale, zero, low=low, high=high, dtype=dtype)
+    return quantized_numbers.quantize(x, scale, zero, low=low, high=high, dtype=dtype)
 
 
 def dequantize(q: Any, scale: Any, zero: Any = 0, *, axis: int | None = None) -> Tensor:

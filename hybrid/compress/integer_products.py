@@ -11,7 +11,7 @@ from hybrid.compress.functional import quantize
 from hybrid.core.dataclass import dataclass
 from hybrid.core.types import float32, int32, uint8
 from hybrid.eager.tensor import Tensor
-from hybrid.ops.elementwise.quantization import scale_sums
+from hybrid.ops.elementwise.quantized_numbers import scale_sums
 from hybrid.ops.layers.quantized_rows import quantize_rows
 from hybrid.ops.matrix.matmul_variants import matmul_integer_nt
 from hybrid.ops.support.dtypes import made_of_integers

@@ -11,7 +11,7 @@ from hybrid.core import types
 from hybrid.errors import OnnxError
 from hybrid.onnx.handlers.convolution_nodes import axis_numbers, pads_of
 from hybrid.onnx.node_table import handles
-from hybrid.ops.elementwise import quantization
+from hybrid.ops.elementwise import quantized_numbers
 from hybrid.ops.matrix.matmul_variants import matmul_integer
 from hybrid.ops.spatial import convolution_integer
 
@@ -49,7 +49,9 @@ def _quantize(x, scale, zero, axis, block_size, dtype, precision):
         zero = np.float32(0) if zero is None else _spread(zero, x.shape, axis, block_size)
         limits = np.iinfo(dtype.numpy)
         given = [ops.astype(part, types.float32) for part in (x, scale, zero)]
-        return quantization.quantize(*given, low=int(limits.min), high=int(limits.max), dtype=dtype)
+        return quantized_numbers.quantize(
+            *given, low=int(limits.min), high=int(limits.max), dtype=dtype
+        )
     scaled = ops.divide(ops.astype(x, kind), ops.astype(scale, kind))
     rounded = ops.round(ops.astype(scaled, types.float32) if kind.is_stored else scaled)
     if zero is not None:

@@ -95,7 +95,8 @@ def scale_sums(
 
 @scale_sums.reference
 def scale_sums_reference(sums, first, second, bias):
-    return sums.astype(np.float32) * first * second + bias
+    first, second, bias = (np.asarray(x, np.float32) for x in (first, second, bias))
+    return sums.astype(np.float32) * first * second + bias  # each step rounded to float32
 
 
 @scale_sums.samples
