@@ -166,11 +166,22 @@ static inline void integer_finish(const integer_job *job, int64_t begin, int64_t
         post->apply_rows(post->context, begin, count, rows, job->shape.result_plane);
 }
 
+/* What bytes of the source are turned by where they are multiplied four by four: the instruction may
+ * take them signed, as weights are. */
+static inline uint8_t integer_turn(void)
+{
+#if HYB_DOT_BYTES
+    return v_dots_signed(true) ? 0x80 : 0;
+#else
+    return 0;
+#endif
+}
+
 /* sum + the products of the neighbours in each word. */
 static inline v_i32 integer_dot(v_i32 sum, v_i32 source, v_i32 weight)
 {
 #if HYB_DOT_BYTES
-    return v_add_dots(sum, (v_u8)source, (v_u8)weight, false);
+    return v_add_dots(sum, (v_u8)source, (v_u8)weight, integer_turn() != 0);
 #else
     return sum + v_dot_i16((v_i16)source, (v_i16)weight);
 #endif
@@ -255,8 +266,9 @@ static void integer_panels(const integer_step *t, int64_t first, int64_t last, i
         const int64_t row = integer_row(w, panel), rows = w->low + (panel < w->tall);
         const uint32_t *a = t->weights + row * t->depth;
         int32_t start[INTEGER_ROWS];
+        const uint32_t zero = (uint32_t)(t->job->zero - integer_turn());
         for (int64_t r = 0; INTEGER_PER == 4 && r < rows; r++)
-            start[r] = t->add ? 0 : (int32_t)(0u - (uint32_t)t->job->zero * t->sums[row + r]);
+            start[r] = t->add ? 0 : (int32_t)(0u - zero * t->sums[row + r]);
         for (int64_t at = q, n; at < q_end; at += n) {
             const int64_t left = q_end - at, size = left > INTEGER_LANES;
             const int64_t there = INTEGER_LANES << size;

@@ -11,7 +11,8 @@ integer_copy(const integer_job *job, uint32_t *to, const uint8_t *from, int64_t 
     for (int e = 0; e < INTEGER_PER; e++)
         at[e] = from + (e < there ? e : 0) * plane;
     const int bits = 32 / INTEGER_PER;
-    const uint32_t flip = INTEGER_PER == 4 ? job->flip * 0x01010101u : job->flip * 0x00010001u;
+    const uint8_t turn = job->flip ^ integer_turn();
+    const uint32_t flip = turn * (INTEGER_PER == 4 ? 0x01010101u : 0x00010001u);
     const v_u16 away = v_splat_u16(INTEGER_PER == 4 ? 0 : (uint16_t)job->zero);
     int64_t i = 0;
     /* Of two places in 16 bits the first is in the lower half; what follows the last may not be. */
@@ -38,7 +39,7 @@ integer_copy(const integer_job *job, uint32_t *to, const uint8_t *from, int64_t 
     for (; i < n; i++) {
         uint32_t word = 0;
         for (int e = 0; e < INTEGER_PER; e++) {
-            const uint8_t item = at[e][i * stride] ^ job->flip;
+            const uint8_t item = at[e][i * stride] ^ turn;
             word |= INTEGER_PER == 4 ? (uint32_t)item << (8 * e)
                                      : (uint32_t)(uint16_t)(item - job->zero) << (16 * e);
         }
@@ -48,7 +49,8 @@ integer_copy(const integer_job *job, uint32_t *to, const uint8_t *from, int64_t 
 
 static inline void integer_blank(const integer_job *job, uint32_t *to, int64_t n)
 {
-    const uint32_t word = INTEGER_PER == 4 ? (uint32_t)job->zero * 0x01010101u : 0;
+    const uint32_t zero = (uint32_t)job->zero ^ integer_turn();
+    const uint32_t word = INTEGER_PER == 4 ? zero * 0x01010101u : 0;
     for (int64_t i = 0; i < n; i++)
         to[i] = word;
 }
