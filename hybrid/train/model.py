@@ -11,6 +11,7 @@ from hybrid.autodiff import no_grad
 from hybrid.calls.hybridized import hybridize
 from hybrid.core.tree import tree_map
 from hybrid.data import DataLoader
+from hybrid.data.sampler import SharedBatches
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, CallbackError, CheckpointError
 from hybrid.nn.modules.module import Mode, Module
@@ -213,7 +214,8 @@ class Model:
             return loop.run(dataset_sink_mode)
 
     def _evaluation(self, loader: DataLoader) -> EvaluationLoop:
-        return EvaluationLoop(self._steps.copied(), loader)
+        shared = type(loader.batch_sampler) is SharedBatches
+        return EvaluationLoop(self._steps.copied(shared), loader)
 
     def predict(self, *inputs: Any) -> Any:
         """The network's output for ``inputs``, in evaluation mode and without gradients.
