@@ -16,6 +16,7 @@ from hybrid import ops
 from hybrid.core.tree import flatten, unflatten
 from hybrid.core.types import float64, int64
 from hybrid.distributed.gradients import WayBack, buckets_of, is_common
+from hybrid.distributed.job_files import on_rank_0
 from hybrid.distributed.row_parts import Counts, RowPart
 from hybrid.distributed.row_shares import Sharing
 from hybrid.eager.tensor import Tensor, make_tensor
@@ -104,6 +105,15 @@ class Replicas:
         finally:
             for name, cell in cells.items():
                 cell.assign(before[name])
+
+    def write(self, path: str, write: Callable[[], Any]) -> None:
+        """Let rank 0 ``write`` a file; what goes wrong is raised on all ranks."""
+        on_rank_0(self.sharing.channel, f"write {path}", write)
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this rank is the one that does what is to be done once."""
+        return self.sharing.channel.rank == 0
 
     @staticmethod
     def alike(x: Tensor) -> Tensor:

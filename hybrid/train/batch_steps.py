@@ -15,7 +15,9 @@ from hybrid.nn.clip import clip_grad_norm_
 from hybrid.nn.modules.hooks import of_kind
 from hybrid.nn.modules.module import Module
 from hybrid.optim.optimizer import Optimizer
+from hybrid.train.arguments import Loading, copied
 from hybrid.train.metrics import Average, Metric, rows
+from hybrid.weights import save
 
 
 class Steps:
@@ -63,6 +65,36 @@ class Steps:
             with nullcontext() if alone else self.ranks.added_up(metric.state_dict()):
                 found[name] = metric.compute().item()
         return found
+
+    def counted_state(self) -> dict[str, Any]:
+        """What was counted so far, by all ranks, as ``load_counted`` takes it."""
+        if self.ranks is None:
+            return {name: copied(metric.state_dict()) for name, metric in self.counted.items()}
+        found = {}
+        for name, metric in self.counted.items():
+            cells = {} if metric is self.loss else metric.state_dict()
+            with self.ranks.added_up(cells):
+                found[name] = copied(metric.state_dict())
+        return found
+
+    def load_counted(self, state: Mapping[str, Any], loading: Loading) -> None:
+        """Count on from ``state``; of several ranks the first does, so that it counts once."""
+        for name, metric in self.counted.items():
+            loading.load(metric, state[name])
+            if self.ranks is not None and not self.ranks.is_first and metric is not self.loss:
+                metric.reset()
+
+    def save(self, path: str, state: Any) -> None:
+        """Write ``state`` to a file, once for all ranks."""
+        if self.ranks is None:
+            save(path, state)
+        else:
+            self.ranks.write(path, lambda: save(path, state))
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process does what is to be done once for all ranks."""
+        return self.ranks is None or self.ranks.is_first
 
     def inputs(self, batch: Any) -> tuple[Any, ...]:
         """What the network gets of a batch; one without a target is inputs."""

@@ -32,7 +32,7 @@ from hybrid.train.history import History
 from hybrid.train.metrics import Metric, named
 from hybrid.train.run import Run
 from hybrid.train.step_loop import EvaluationLoop, StepLoop
-from hybrid.weights import load, save
+from hybrid.weights import load
 
 VERSION = 1
 
@@ -262,7 +262,7 @@ class Model:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write ``state_dict()`` to a file, which is whole or as it was before (``hy.save``)."""
-        save(path, self.state_dict())
+        self._steps.save(os.fsdecode(path), self.state_dict())
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Read what ``save``, or the callback ``Checkpoint``, has written."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,15 +29,15 @@ nightly = pytest.mark.nightly
 @pytest.mark.parametrize(
     "ranks", [2, pytest.param(3, marks=nightly), pytest.param(4, marks=nightly)]
 )
-def test_ranks_train_like_one_process(ranks: int) -> None:
-    done = launched(ranks, "data_parallel.py")
+def test_ranks_train_like_one_process(ranks: int, tmp_path: Path) -> None:
+    done = launched(ranks, "data_parallel.py", str(tmp_path))
     assert done.returncode == 0, done.stderr
     assert done.stdout == f"{ranks} ranks: all is well\n"
 
 
 @pytest.mark.nightly
-def test_one_rank_trains_like_one_process() -> None:
-    done = run([sys.executable, str(JOBS / "data_parallel.py")])
+def test_one_rank_trains_like_one_process(tmp_path: Path) -> None:
+    done = run([sys.executable, str(JOBS / "data_parallel.py"), str(tmp_path)])
     assert (done.stdout, done.stderr) == ("1 ranks: all is well\n", "")
 
 
@@ -63,6 +64,39 @@ def test_any_number_of_ranks_has_the_same_bits(
 ) -> None:
     found = {_printed(n, str(shards), *what) for n in ranks}
     assert len(found) == 1 and next(iter(found)).count("\n") >= 2
+
+
+# From a file to a file --------------------------------------------------------------------------
+
+
+def _goes_on(ranks: int, folder: Path, begin: int, end: int, zero: int = 0) -> str:
+    done = launched(ranks, "elastic.py", str(folder), str(begin), str(end), str(zero))
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("zero", "stretches"),
+    [
+        (0, ((2, 0, 4), (3, 4, 7))),
+        pytest.param(0, ((4, 0, 4), (2, 4, 9), (3, 9, 13)), marks=nightly),
+    ],
+)
+def test_training_goes_on_with_other_ranks_to_the_same_bits(
+    zero: int, stretches: tuple[tuple[int, int, int], ...], tmp_path: Path
+) -> None:
+    alone, together = tmp_path / "alone", tmp_path / "together"
+    for folder in (alone, together):
+        folder.mkdir()
+    end = stretches[-1][-1]
+    script = [sys.executable, str(JOBS / "elastic.py"), str(alone), "0", str(end), "0"]
+    done = run(script)
+    assert done.returncode == 0, done.stderr
+    for ranks, begin, to in stretches:
+        said = _goes_on(ranks, together, begin, to, zero)
+        assert said.startswith(f"{ranks} ranks: {begin} to {to}, ")
+    name = f"{end}.safetensors"
+    assert (alone / name).read_bytes() == (together / name).read_bytes()
 
 
 # The tree ----------------------------------------------------------------------------------------

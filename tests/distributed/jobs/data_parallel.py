@@ -1,5 +1,8 @@
 """Run as each rank: training with a batch shared out, against training with all of it in one."""
 
+import os
+import sys
+
 import numpy as np
 
 import hybrid as hy
@@ -219,6 +222,33 @@ for dataset, size in ((data, 12), (listed, 49)):
         stepped = fitted(False, loss, True, dataset, size)
         same(stepped[0], got[0])
         assert stepped[1] == got[1]
+
+# Training that goes on from a file, of those that one rank writes ---------------------------------
+
+folder = sys.argv[1]
+
+
+def resumed(path=None, epochs=2):
+    hy.random.seed(3 if path is None else 99)
+    net = plain()
+    optimizer = hy.optim.Adam(net.parameters(), lr=0.01)
+    net, optimizer = dist.data_parallel(net, optimizer)
+    sampler = dist.DistributedSampler(data, seed=4)
+    loader = hy.data.DataLoader(data, batch_size=12, sampler=sampler)
+    model = hy.train.Model(net, nn.CrossEntropyLoss(), optimizer, metrics=["accuracy"])
+    keeps = hy.train.Checkpoint(folder, every=3, per="step", keep=2)
+    history = model.train(epochs, loader, [keeps], resume=path)
+    model.save(f"{folder}/end.safetensors")
+    return tensors_of(net, optimizer), [history["loss"], history["accuracy"]]
+
+
+want = resumed()
+dist.barrier()
+kept = sorted(name for name in os.listdir(folder) if name.startswith("checkpoint"))
+assert kept == ["checkpoint-00000006.safetensors", "checkpoint-00000009.safetensors"], kept
+got = resumed(f"{folder}/{kept[0]}")
+same(got[0], want[0])
+assert got[1] == want[1]
 
 if RANK == 0:
     print(f"{SIZE} ranks: all is well")
