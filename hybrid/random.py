@@ -30,6 +30,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ir.interpreter import current
 from hybrid.ops.support.operand_checks import as_int, normalize_axis, require_floating
+from hybrid.ops.support.row_scope import row_scope
 
 
 class Generator:
@@ -47,11 +48,24 @@ class Generator:
         signed = low - 2**64 if low >= 2**63 else low
         self.state.assign(as_tensor(np.array([signed, 0], dtype=np.int64)))
 
-    def next_state(self) -> Tensor:
-        """The state, i64[2], of one draw of the random ops; the generator moves on to the next."""
+    def next_state(self, shape: Sequence[int] = ()) -> Tensor:
+        """The state, i64[2], of one draw of the random ops; the generator moves on to the next.
+
+        Of a draw of ``shape`` for rows of a batch that processes share it is i64[3]: all of them
+        draw for the whole batch, and each has the stretch that belongs to its rows.
+        """
         now = self.state.detach()
         self.state.assign(now + _ONE_DRAW)
-        return now
+        scope = row_scope()
+        first = None if scope is None else scope.first_element(tuple(shape))
+        return now if first is None else ops.concat([now, first])
+
+    def _own_state(self, shape: Sequence[int]) -> Tensor:
+        """``next_state`` of ops that draw all they draw: others for each stretch of rows."""
+        state = self.next_state(shape)
+        if state.shape == (2,):
+            return state
+        return ops.stack([state[0], state[1] + ops.bitwise_left_shift(state[2] + 1, 32)])
 
     def uniform(
         self, low: float = 0.0, high: float = 1.0, size: Any = (), *, dtype: Any = None
@@ -62,7 +76,9 @@ class Generator:
             raise ArgumentError(
                 f"uniform over [{low}, {high})", why="The range is empty.", fix="give low <= high"
             )
-        draw = ops.random_uniform(self.next_state(), shape=shape_of(size), dtype=_floating(dtype))
+        draw = ops.random_uniform(
+            self.next_state(shape_of(size)), shape=shape_of(size), dtype=_floating(dtype)
+        )
         return draw if (low, high) == (0.0, 1.0) else draw * (high - low) + low
 
     def normal(
@@ -72,7 +88,9 @@ class Generator:
         _require_numbers("normal", mean, std)
         if not std >= 0:
             raise ArgumentError(f"a standard deviation of {std}", fix="give one >= 0")
-        draw = ops.random_normal(self.next_state(), shape=shape_of(size), dtype=_floating(dtype))
+        draw = ops.random_normal(
+            self.next_state(shape_of(size)), shape=shape_of(size), dtype=_floating(dtype)
+        )
         return draw if (mean, std) == (0.0, 1.0) else draw * std + mean
 
     def integers(
@@ -93,7 +111,7 @@ class Generator:
                 why="A draw has 31 bits.",
                 fix="give a range of at most 2**31 values",
             )
-        bits = ops.random_bits(self.next_state(), shape=shape_of(size))
+        bits = ops.random_bits(self.next_state(shape_of(size)), shape=shape_of(size))
         # The top 31 bits times the width, shifted back: no value is more than 2**-31 off fair.
         high_bits = ops.bitwise_and(ops.bitwise_right_shift(bits, 32), 2**31 - 1)
         drawn = ops.bitwise_right_shift(high_bits * (high - low), 31) + low
@@ -140,7 +158,7 @@ class Generator:
             )
         bounds = {"low": float((low - mean) / std), "high": float((high - mean) / std)}
         draw = ops.random_truncated_normal(
-            self.next_state(), shape=shape_of(size), dtype=_floating(dtype), **bounds
+            self._own_state(shape_of(size)), shape=shape_of(size), dtype=_floating(dtype), **bounds
         )
         if (mean, std) == (0.0, 1.0):
             return draw
@@ -157,7 +175,7 @@ class Generator:
         if not scale >= 0:
             raise ArgumentError(f"gamma of scale {scale}", fix="give a scale >= 0")
         (given,) = _parameters("gamma", {"shape": shape}, size, dtype)
-        draw = ops.random_gamma(self.next_state(), given)
+        draw = ops.random_gamma(self._own_state(given.shape), given)
         return draw if scale == 1 else draw * scale
 
     def beta(
@@ -168,7 +186,7 @@ class Generator:
         Elements of a tensor that are not above 0 give NaN; no gradient flows to them.
         """
         given = _parameters("beta", {"a": a, "b": b}, size, dtype)
-        return ops.random_beta(self.next_state(), *given)
+        return ops.random_beta(self._own_state(given[0].shape), *given)
 
     def poisson(self, rate: float | Tensor, size: Any = None, *, dtype: Any = None) -> Tensor:
         """Counts (``int64``) of the Poisson distribution of ``rate``, a number or tensor.
@@ -176,7 +194,7 @@ class Generator:
         Where a tensor's rate is not in [0, 2**62) they are -1.
         """
         (given,) = _parameters("poisson", {"rate": rate}, size, float64)
-        found = ops.random_poisson(self.next_state(), ops.stop_gradient(given))
+        found = ops.random_poisson(self._own_state(given.shape), ops.stop_gradient(given))
         found = ops.where(ops.isnan(found), -1.0, found)
         return ops.astype(found, DEFAULT_INT if dtype is None else dtype_of(dtype))
 
@@ -235,7 +253,7 @@ class Generator:
 
     def _gumbel(self, shape: tuple[int, ...], dtype: DType) -> Tensor:
         """Numbers whose largest, over some logits plus them, is at a class drawn by those."""
-        uniform = ops.random_uniform(self.next_state(), shape=shape, dtype=dtype)
+        uniform = ops.random_uniform(self.next_state(shape), shape=shape, dtype=dtype)
         return -ops.log(-ops.log(ops.maximum(uniform, 2.0**-25)))
 
     def permutation(self, x: Any, axis: int = 0) -> Tensor:

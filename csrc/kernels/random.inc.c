@@ -3,6 +3,7 @@
  * Source     Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3" (SC 2011).
  * Key        the 64-bit seed.  Counter: block number (low 64 bits), draw counter (high 64 bits).
  * Operands   i64 [2] (seed, draw counter) -> [n]; element i depends on the two and on i alone.
+ *            i64 [3] has a third number, by which all i are larger: a stretch of a longer draw.
  * Split      by groups of 16 blocks of 4 words; word k of block 16 g + j is word 16 k + j of group
  *            g, so that a vector of blocks stores its words in a row.  Group g fills
  *              64 f32, one word each (a normal pair takes words k and k + 1 of one block), or
@@ -10,7 +11,7 @@
  * Uniform    k / 2^24 (f32) or k / 2^53 (f64), in [0, 1); the same bits on every machine.
  * Normal     Box-Muller: sqrt(-2 log u) cos 2 pi v and sqrt(-2 log u) sin 2 pi v; |y| < 6.7 (f32)
  *            or 8.6 (f64).  u has 31 or 53 bits, v 32 or 58.
- * Dropout    T x [n], i64 [2] -> [n]: x / (1 - rate) where element i of the uniform f32 is at least
+ * Dropout    T x [n], i64 [2] or [3] -> [n]: x / (1 - rate) where element i of the uniform f32 is at least
  *            `rate`, else 0.
  */
 #pragma once
@@ -150,23 +151,46 @@ static inline void random_normal_f64_group(const philox_group *g, double *y)
     }
 }
 
-/* Whole groups are made in place; the last, cut short, beside it. */
+/* The number of the first element, where operand `index` is a state that tells it. */
+static inline uint64_t random_first(const hyb_call *call, int index)
+{
+    return call->layout[index].shape[0] == 3 ? ((const uint64_t *)call->data[index])[2] : 0;
+}
+
+/* Operand `index` is a state. */
+static hyb_status require_state(const hyb_call *call, int index)
+{
+    const hyb_status status = require_dense(call, index, HYB_I64, 1);
+    if (status != HYB_OK || call->layout[index].shape[0] == 3)
+        return status;
+    return require_size(call, index, 0, 2);
+}
+
+/* Whole groups are made in place; the last, cut short, beside it, and so are those that lie across
+ * two groups of the longer draw that they are of. */
 #define RANDOM_KERNEL(name, T, GROUP)                                                            \
     HYB_KERNEL(name)                                                                             \
     {                                                                                            \
         const int64_t n = call->layout[1].shape[0], *state = call->data[0];                      \
         const uint64_t seed = (uint64_t)state[0], draw = (uint64_t)state[1];                     \
+        const uint64_t first = random_first(call, 0);                                            \
+        const int64_t before = (int64_t)(first / GROUP), skip = (int64_t)(first % GROUP);        \
         for (int64_t group = begin; group < end; group++) {                                      \
             philox_group words;                                                                  \
-            philox_words(seed, draw, group, &words);                                             \
+            philox_words(seed, draw, before + group, &words);                                    \
             T *y = (T *)call->data[1] + group * GROUP;                                           \
             const int64_t left = n - group * GROUP;                                              \
-            if (left >= GROUP) {                                                                 \
+            if (left >= GROUP && skip == 0) {                                                    \
                 name##_group(&words, y);                                                         \
             } else {                                                                             \
-                T last[GROUP];                                                                   \
-                name##_group(&words, last);                                                      \
-                memcpy(y, last, (size_t)left * sizeof(T));                                       \
+                T found[2 * GROUP];                                                              \
+                name##_group(&words, found);                                                     \
+                if (skip != 0) {                                                                 \
+                    philox_words(seed, draw, before + group + 1, &words);                        \
+                    name##_group(&words, found + GROUP);                                         \
+                }                                                                                \
+                const int64_t count = left < GROUP ? left : GROUP;                               \
+                memcpy(y, found + skip, (size_t)count * sizeof(T));                              \
             }                                                                                    \
         }                                                                                        \
         return HYB_OK;                                                                           \
@@ -182,8 +206,7 @@ static hyb_status random_prepare(const hyb_call *call, int32_t dtype, int64_t gr
                                  hyb_range *range)
 {
     hyb_status status;
-    if ((status = require_dense(call, 0, HYB_I64, 1)) != HYB_OK ||
-        (status = require_size(call, 0, 0, 2)) != HYB_OK ||
+    if ((status = require_state(call, 0)) != HYB_OK ||
         (status = require_dense(call, 1, dtype, 1)) != HYB_OK)
         return status;
     const int64_t n = call->layout[1].shape[0];
@@ -202,15 +225,22 @@ HYB_PREPARE(prepare_random_i64) { return random_prepare(call, HYB_I64, RANDOM_GR
         const double all = call->attrs[0].f;                                                     \
         const float rate = (float)all;                                                           \
         const T scale = (T)(1.0 / (1.0 - all));                                                  \
+        const uint64_t first = random_first(call, 1), seed = (uint64_t)state[0];                 \
+        const int64_t before = (int64_t)(first / RANDOM_GROUP_32);                               \
+        const int64_t skip = (int64_t)(first % RANDOM_GROUP_32);                                 \
         for (int64_t group = begin; group < end; group++) {                                      \
             const T *x = (const T *)call->data[0] + group * RANDOM_GROUP_32;                     \
             T *y = (T *)call->data[2] + group * RANDOM_GROUP_32;                                 \
             const int64_t left = n - group * RANDOM_GROUP_32;                                    \
             const int64_t count = left < RANDOM_GROUP_32 ? left : RANDOM_GROUP_32;               \
             philox_group words;                                                                  \
-            float drawn[RANDOM_GROUP_32];                                                        \
-            philox_words((uint64_t)state[0], (uint64_t)state[1], group, &words);                 \
-            random_uniform_f32_group(&words, drawn);                                             \
+            float found[2 * RANDOM_GROUP_32], *drawn = found + skip;                             \
+            philox_words(seed, (uint64_t)state[1], before + group, &words);                      \
+            random_uniform_f32_group(&words, found);                                             \
+            if (skip != 0) {                                                                     \
+                philox_words(seed, (uint64_t)state[1], before + group + 1, &words);              \
+                random_uniform_f32_group(&words, found + RANDOM_GROUP_32);                       \
+            }                                                                                    \
             for (int64_t i = 0; i < count; i++) {                                                \
                 const T scaled = x[i] * scale;                                                   \
                 y[i] = drawn[i] >= rate ? scaled : 0;                                            \
@@ -222,8 +252,7 @@ HYB_PREPARE(prepare_random_i64) { return random_prepare(call, HYB_I64, RANDOM_GR
     {                                                                                            \
         hyb_status status;                                                                       \
         if ((status = require_dense(call, 0, dtype, 1)) != HYB_OK ||                             \
-            (status = require_dense(call, 1, HYB_I64, 1)) != HYB_OK ||                           \
-            (status = require_size(call, 1, 0, 2)) != HYB_OK ||                                  \
+            (status = require_state(call, 1)) != HYB_OK ||                                       \
             (status = require_dense(call, 2, dtype, 1)) != HYB_OK ||                             \
             (status = require_size(call, 2, 0, call->layout[0].shape[0])) != HYB_OK)             \
             return status;                                                                       \

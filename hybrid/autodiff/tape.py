@@ -46,6 +46,7 @@ from hybrid.ir.record import (
     Leaf,
     Output,
     Record,
+    ShardLeaf,
     is_recording,
     node_of,
     recording,
@@ -500,9 +501,15 @@ def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> 
     nodes = history([root.record], spent=set())
     leaves = [node for node in nodes if isinstance(node, Leaf)]
     interpreter = current()
+    calls = [leaf.call for leaf in leaves if type(leaf) is ShardLeaf] if ShardLeaf.used else None
     with recording(False), interpreter.going_back([node_of(root.record)[0]], nodes):
+        back = calls[0].way_back(root.record, nodes) if calls else None
+        if back is not None:
+            seed = back.weighed(seed)
         grads = pulled_back([(root.record, seed)], leaves)
         refuse_foreign(leaves, grads)
+        if back is not None:
+            leaves, grads = back.gathered(leaves, [plain(grad) for grad in grads])
         for leaf, grad in zip(leaves, grads, strict=True):
             if grad is not None:
                 old = interpreter.read_tensor_attribute(leaf, "grad")

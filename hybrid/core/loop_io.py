@@ -67,6 +67,7 @@ class Supply(Protocol):
     batches_samples: bool  # whether the first axes of an item are those of its samples
     cells: tuple[Any, ...]  # tensors that a pass reads and writes as it begins
     draws: bool  # whether it does so for each item, too
+    alike: bool  # whether all ranks of a job get as many items
 
     def fact(self) -> Any:
         """What a plan counts on: another one is made when it has become something else."""

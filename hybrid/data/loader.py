@@ -170,8 +170,17 @@ class DataLoader(Supplying):
             self.sampler = RandomSampler(self.dataset, generator=self.generator)
         elif sampler is None:
             self.sampler = SequentialSampler(self.dataset)
-        if batch_size is not None:
+        shared = getattr(self.sampler, "shared_batches", None)  # with other processes
+        if batch_size is not None and shared is not None:
+            self.batch_sampler = shared(batch_size, self.drop_last)
+        elif batch_size is not None:
             self.batch_sampler = BatchSampler(self.sampler, batch_size, self.drop_last)
+        elif shared is not None:
+            raise ArgumentError(
+                f"a {type(self.sampler).__name__} without batches",
+                why="It says which part of a batch is given here.",
+                fix="give a batch_size, that of all processes together",
+            )
 
     def __len__(self) -> int:
         """The number of batches of a pass; TypeError where nobody knows."""

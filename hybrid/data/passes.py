@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hybrid.data.sampler import BatchSampler, OrderSampler, RandomOrderSampler
+from hybrid.data.sampler import (
+    BatchSampler,
+    OrderSampler,
+    RandomOrderSampler,
+    SharedBatches,
+)
 from hybrid.data.workers.prefetch import AheadOfStreams, Prefetch
 from hybrid.data.workers.worker import ENDED, Job, Reader
 from hybrid.eager.interop import asarray
@@ -116,7 +121,7 @@ def order_sampler(loader: DataLoader) -> OrderSampler | None:
     """The sampler whose order is known when a pass begins, where there is one."""
     sampler: Any = loader.sampler
     if loader.batch_sampler is not None:
-        if type(loader.batch_sampler) is not BatchSampler:
+        if type(loader.batch_sampler) not in (BatchSampler, SharedBatches):
             return None
         sampler = loader.batch_sampler.sampler
     own_way = isinstance(sampler, OrderSampler) and type(sampler).__iter__ is OrderSampler.__iter__

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -192,6 +192,62 @@ class BatchSampler(Sampler):
         """The batches of ``order``, as stretches of it."""
         order, size = self.used(order), self.batch_size
         return (order[start : start + size] for start in range(0, len(order), size))
+
+    # Of what is given here, which is all unless processes share batches.
+
+    @property
+    def size_here(self) -> int:
+        """How many samples a whole batch has."""
+        return self.batch_size
+
+    @property
+    def rest_here(self) -> int | None:
+        """How many samples a last, smaller batch has; None: there is none."""
+        return None if self.drop_last else (len(self.sampler) % self.batch_size or None)
+
+    def order_here(self, order: Numbers) -> Numbers:
+        """What of ``order`` comes into batches, one behind the other."""
+        return self.used(order)
+
+
+class SharedBatches(BatchSampler):
+    """Batches of which other processes have parts, too: ``share(n)`` of one of ``n`` is given here.
+
+    There are as many as without the others, some of which may have no samples here.
+    """
+
+    def __init__(
+        self,
+        sampler: OrderSampler,
+        batch_size: int,
+        drop_last: bool,
+        share: Callable[[int], tuple[int, int]],
+    ) -> None:
+        super().__init__(sampler, batch_size, drop_last)
+        self.share = share
+
+    def __iter__(self) -> Iterator[Any]:
+        return (list(batch) for batch in self.stretches(self.sampler.order()))
+
+    def stretches(self, order: Numbers) -> Iterator[Numbers]:
+        return (batch[slice(*self.share(len(batch)))] for batch in super().stretches(order))
+
+    @property
+    def size_here(self) -> int:
+        first, end = self.share(self.batch_size)
+        return end - first
+
+    @property
+    def rest_here(self) -> int | None:
+        rest = super().rest_here
+        if rest is None:
+            return None
+        first, end = self.share(rest)
+        return end - first
+
+    def order_here(self, order: Numbers) -> Numbers:
+        parts = [np.asarray(part, np.int64) for part in self.stretches(order)]
+        return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
 def as_generator(generator: Generator | int | None) -> Generator | None:

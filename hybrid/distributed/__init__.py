@@ -10,7 +10,11 @@ from hybrid.distributed.communication import (
     reduce_scatter,
     send,
 )
+from hybrid.distributed.data_parallelism import data_parallel
+from hybrid.distributed.distributed_sampler import DistributedSampler
+from hybrid.distributed.job_files import load, local_nbytes, save
 from hybrid.distributed.meshes import Mesh, mesh
+from hybrid.distributed.row_shares import mean, rows
 from hybrid.distributed.world import init, rank, size
 from hybrid.errors import (
     CollectiveMismatchError,
@@ -21,6 +25,7 @@ from hybrid.errors import (
 
 __all__ = [
     "CollectiveMismatchError",
+    "DistributedSampler",
     "Mesh",
     "MissingPackageError",
     "RankFailedError",
@@ -30,11 +35,17 @@ __all__ = [
     "all_to_all",
     "barrier",
     "broadcast",
+    "data_parallel",
     "init",
+    "load",
+    "local_nbytes",
+    "mean",
     "mesh",
     "rank",
     "recv",
     "reduce_scatter",
+    "rows",
+    "save",
     "send",
     "size",
 ]

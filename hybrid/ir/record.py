@@ -39,6 +39,23 @@ class Boundary(Leaf):
         self.outside = outside
 
 
+class ShardLeaf(Leaf):
+    """A leaf in place of that of a parameter, while a model is called whose gradients are summed up
+    over processes.
+
+    ``backward()`` hands what arrives at it to the way back of ``call``, which gives the gradients
+    of parameters; ``place`` is the number of the parameter, and that of the shard of rows.
+    """
+
+    __slots__ = ("call", "place")
+    used = False  # by anything in this process
+
+    def __init__(self, type: TensorType, call: Any, place: tuple[int, int]) -> None:
+        super().__init__(type)
+        self.call, self.place = call, place
+        ShardLeaf.used = True
+
+
 class Record:
     """One op call: what its vjp needs, and the records of its operands."""
 

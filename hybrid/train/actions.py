@@ -16,7 +16,6 @@ from hybrid.errors import ArgumentError, ArgumentTypeError, CallbackError
 from hybrid.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau
 from hybrid.train.arguments import copied, require_count, require_per
 from hybrid.train.callback import Callback
-from hybrid.weights import save
 
 if TYPE_CHECKING:
     from hybrid.train.run import Run
@@ -228,11 +227,11 @@ class Checkpoint(Callback):
         before, self._kept = self._kept, kept
         try:
             if not dropped or dropped[0][0] != f"{self.prefix}-{run.step:08d}.safetensors":
-                save(os.path.join(self.folder, kept[-1][0]), run.state_dict())
+                run.batch_steps.save(os.path.join(self.folder, kept[-1][0]), run.state_dict())
         except BaseException:
             self._kept = before
             raise
-        for name, _ in dropped:
+        for name, _ in dropped if run.batch_steps.is_first else []:
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(self.folder, name))
 

@@ -11,6 +11,7 @@ from hybrid.autodiff import no_grad
 from hybrid.calls.hybridized import hybridize
 from hybrid.core.tree import tree_map
 from hybrid.data import DataLoader
+from hybrid.data.sampler import SharedBatches
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, CallbackError, CheckpointError
 from hybrid.nn.modules.module import Mode, Module
@@ -31,7 +32,7 @@ from hybrid.train.history import History
 from hybrid.train.metrics import Metric, named
 from hybrid.train.run import Run
 from hybrid.train.step_loop import EvaluationLoop, StepLoop
-from hybrid.weights import load, save
+from hybrid.weights import load
 
 VERSION = 1
 
@@ -213,7 +214,8 @@ class Model:
             return loop.run(dataset_sink_mode)
 
     def _evaluation(self, loader: DataLoader) -> EvaluationLoop:
-        return EvaluationLoop(self._steps.copied(), loader)
+        shared = type(loader.batch_sampler) is SharedBatches
+        return EvaluationLoop(self._steps.copied(shared), loader)
 
     def predict(self, *inputs: Any) -> Any:
         """The network's output for ``inputs``, in evaluation mode and without gradients.
@@ -260,7 +262,7 @@ class Model:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write ``state_dict()`` to a file, which is whole or as it was before (``hy.save``)."""
-        save(path, self.state_dict())
+        self._steps.save(os.fsdecode(path), self.state_dict())
 
     def load(self, path: str | os.PathLike[str]) -> None:
         """Read what ``save``, or the callback ``Checkpoint``, has written."""

@@ -43,6 +43,11 @@ class Program:
 
     def sunk(self, goal: Tensor, due: Tensor) -> None:
         """Steps up to number ``goal``, or all ``batches``; a look after number ``due``."""
+        ranks = self.steps.ranks
+        if ranks is not None:  # all of which call it alike
+            goal, due = ranks.alike(goal), ranks.alike(due)
+            for cell in (self.done, self.stopped):
+                cell.assign(ranks.alike(cell))
         for batch in self.batches:
             self.one(batch)
             if self.tells and self.done == due:
@@ -61,6 +66,8 @@ class Program:
             for watcher in self.watchers:
                 asked = watcher.in_step(values)
                 if asked is not None:
+                    if self.steps.ranks is not None:
+                        asked = self.steps.ranks.any_asks(asked)
                     self.stopped.assign(ops.logical_or(self.stopped, asked))
         self.done.assign(self.done + 1)
 

@@ -11,6 +11,7 @@ from hybrid.data.loops.loader_supply import known_length
 from hybrid.errors import CallbackError, CheckpointError
 from hybrid.optim.optimizer import Optimizer
 from hybrid.train.arguments import Loading, copied
+from hybrid.train.batch_steps import Steps
 from hybrid.train.callback import Callback, wants
 from hybrid.train.history import History
 from hybrid.train.metrics import Metric
@@ -82,6 +83,11 @@ class Run:
         """The model that is trained."""
         self._require_between("model")
         return self._model
+
+    @property
+    def batch_steps(self) -> Steps:
+        """What is done with a batch, and counted of it."""
+        return self._loop.steps
 
     @property
     def network(self) -> Module:
@@ -233,7 +239,7 @@ class Run:
                 "step": self.step,
                 "done_of_epoch": self._done_of_epoch,
             },
-            "counted": {n: copied(m.state_dict()) for n, m in self._loop.steps.counted.items()},
+            "counted": self._loop.steps.counted_state(),
             "callbacks": _named_states(self.callbacks),
             "history": self.history.state_dict(),
         }
@@ -257,8 +263,7 @@ class Run:
         with Loading() as loading:
             loading.load(self._model, state)
             loading.load(self._loop.loader, state["loader"])
-            for name, metric in counted.items():
-                loading.load(metric, state["counted"][name])
+            self._loop.steps.load_counted(state["counted"], loading)
             for name, callback in _names(self.callbacks):
                 if name in states:
                     loading.load(callback, states[name])

@@ -89,7 +89,9 @@ def _effect(op: Op) -> Sample:
     if "text" in op.attr_defaults:
         return (), {"text": "ValueError"}
     ranks = {name: 0 for name in ("root", "to", "source") if name in op.attr_defaults}
-    return tuple([np.ones(2, np.float32) for _ in op.operand_names]), ranks
+    ranks |= {"shards": 1} if "shards" in op.attr_defaults else {}
+    size = 1 if "shards" in ranks else 2
+    return tuple([np.ones(size, np.float32) for _ in op.operand_names]), ranks
 
 
 @pytest.mark.parametrize(

@@ -32,9 +32,8 @@ static hyb_status attention_require(const hyb_call *call, int index, int32_t dty
 static hyb_status attention_draws_require(const hyb_call *call, int index)
 {
     const double rate = call->attrs[2].f;
-    hyb_status status;
-    if ((status = require_dense(call, index, HYB_I64, 1)) != HYB_OK ||
-        (status = require_size(call, index, 0, 2)) != HYB_OK)
+    const hyb_status status = require_state(call, index);
+    if (status != HYB_OK)
         return status;
     return rate >= 0 && rate < 1 ? HYB_OK
                                  : hyb_fail(HYB_BAD_ARGUMENT, "attention: the rate is %g", rate);

@@ -51,6 +51,7 @@ static attention_sizes attention_sizes_of(const hyb_layout *q, const hyb_layout 
 /* What decides which weights are dropped; `words` holds the draws of a stretch of one row. */
 typedef struct {
     const int64_t *state; /* NULL: none is */
+    uint64_t first;       /* by which the numbers of all weights are larger */
     uint32_t least;       /* of the draws, of 24 bits, that keep a weight */
     double scale;         /* of the weights that are kept */
     philox_group words[ATTENTION_KEYS / RANDOM_GROUP_32 + 1];
@@ -60,6 +61,7 @@ static attention_draws attention_draws_of(const hyb_call *call, int index)
 {
     const double rate = call->attrs[2].f;
     return (attention_draws){.state = call->data[index],
+                             .first = random_first(call, index),
                              .least = (uint32_t)ceilf((float)rate * 0x1p24f),
                              .scale = 1.0 / (1.0 - rate)};
 }
@@ -67,6 +69,7 @@ static attention_draws attention_draws_of(const hyb_call *call, int index)
 /* The draws of `count` weights (ATTENTION_KEYS at most) from number `first` on. */
 static const uint32_t *attention_drawn(attention_draws *draws, uint64_t first, int64_t count)
 {
+    first += draws->first;
     const int64_t skip = (int64_t)(first % RANDOM_GROUP_32);
     for (int64_t i = 0; i * RANDOM_GROUP_32 < skip + count; i++)
         philox_words((uint64_t)draws->state[0], (uint64_t)draws->state[1],

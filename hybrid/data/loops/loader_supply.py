@@ -17,7 +17,7 @@ from hybrid.data.collate import default_collate, default_convert
 from hybrid.data.datasets.dataset import is_columns
 from hybrid.data.loops.queue_pass import QueuedPass
 from hybrid.data.passes import Pass, keys_of, order_sampler, own_generator, stateful
-from hybrid.data.sampler import BatchSampler
+from hybrid.data.sampler import BatchSampler, SharedBatches
 from hybrid.data.workers.worker import ENDED, Job, Reader
 from hybrid.eager.execution import EAGER
 from hybrid.eager.tensor import Tensor
@@ -29,6 +29,7 @@ from hybrid.random import Generator, default_generator
 if TYPE_CHECKING:
     from hybrid.data.loader import DataLoader
 
+KNOWN = (BatchSampler, SharedBatches)  # whose batches have one size, but for the last one
 OUTSIDE = "go over the loader outside, and hybridize the function of one batch that the loop calls"
 
 
@@ -43,6 +44,7 @@ class LoaderSupply:
     def __init__(self, loader: DataLoader) -> None:
         self.loader = loader
         self.batches_samples = loader.batch_size is not None
+        self.alike = type(loader.batch_sampler) is SharedBatches
         self.length = self.batches()
         own = own_generator(loader)
         generators = [default_generator()] if own is None else [default_generator(), own]
@@ -50,8 +52,8 @@ class LoaderSupply:
         apart = loader.num_workers > 0 and loader.worker_kind == "process"
         self.draws = not (apart or is_columns(loader.dataset))
         self.held = loader.dataset, loader.collate_fn, loader.batch_sampler, loader.sampler
-        rest = self.rest() if self.length else 0
-        self.even = (self.length or 0) - (rest > 0)
+        rest = self.rest() if self.length else None
+        self.even = (self.length or 0) - (rest is not None)
         self._require_outside()
         with interpreting(EAGER):
             before = [cell.detach() for cell in self.cells]
@@ -73,8 +75,8 @@ class LoaderSupply:
         length = known_length(self.loader)
         return None if length is None else max(length - self.loader.resumes_after, 0)
 
-    def rest(self) -> int:
-        """How many samples the last one has, if it is smaller than the others; otherwise 0."""
+    def rest(self) -> int | None:
+        """How many samples the last one has, if it is smaller than the others; otherwise None."""
         return rest_of(self.loader)
 
     def _require_outside(self) -> None:
@@ -89,7 +91,7 @@ class LoaderSupply:
                 "tensors outside",
             )
 
-    def kinds_of(self, rest: int) -> tuple[ItemKind, ...]:
+    def kinds_of(self, rest: int | None) -> tuple[ItemKind, ...]:
         """None of a stream that gives nothing, and may do so."""
         try:
             kinds, met = kinds_of(self.loader, rest, _MET if self.varies() else 1)
@@ -173,7 +175,9 @@ def is_queued(loader: DataLoader) -> bool:
     batches = loader.batch_sampler
     return (
         is_columns(loader.dataset)
-        and type(batches) is BatchSampler
+        and type(batches) in KNOWN
+        and batches.size_here > 0
+        and batches.rest_here != 0
         and order_sampler(loader) is not None
         and loader.collate_fn is default_collate
         and loader.worker_init_fn is None
@@ -188,23 +192,22 @@ def known_length(loader: DataLoader) -> int | None:
         return None
 
 
-def rest_of(loader: DataLoader) -> int:
-    """The samples in a last batch that is smaller than the others; 0 if there is none."""
+def rest_of(loader: DataLoader) -> int | None:
+    """The samples in a last batch that is smaller than the others; None if there is none."""
     if loader.streams:
         size = loader.batch_size
         with suppress(TypeError):  # of one that does not know its length
-            return 0 if loader.drop_last or size is None else len(loader.dataset) % size
-        return 0
+            known = not loader.drop_last and size is not None
+            return (len(loader.dataset) % size or None) if known else None
+        return None
     batches = loader.batch_sampler
-    if type(batches) is not BatchSampler or batches.drop_last:
-        return 0
-    return len(batches.sampler) % batches.batch_size
+    return batches.rest_here if type(batches) in KNOWN else None
 
 
 Kinds = tuple[ItemKind, ...]
 
 
-def kinds_of(loader: DataLoader, rest: int, most: int = 1) -> tuple[Kinds, Kinds]:
+def kinds_of(loader: DataLoader, rest: int | None, most: int = 1) -> tuple[Kinds, Kinds]:
     """Those of the batches, and of the last one where that is smaller; of the first ``most``."""
     reader = Reader(loader.recipe())
     reader.begin(0)
@@ -213,7 +216,9 @@ def kinds_of(loader: DataLoader, rest: int, most: int = 1) -> tuple[Kinds, Kinds
         met = tuple([_kind(batch, loader) for batch in batches])
         if not met:
             raise nothing_given(loader)
-        return (met[0], _of_size(met[0], loader.batch_size, rest))[: 1 + (rest > 0)], met
+        if rest is None:
+            return met[:1], met
+        return (met[0], _of_size(met[0], loader.batch_size, rest)), met
     sampler = stateful(loader)
     state = None if sampler is None else sampler.state_dict()
     keys = list(itertools.islice(keys_of(loader, Generator(0)), most))
@@ -222,7 +227,7 @@ def kinds_of(loader: DataLoader, rest: int, most: int = 1) -> tuple[Kinds, Kinds
     if sampler is not None:
         sampler.load_state_dict(state)
     met = tuple([_kind(reader.read(Job(key=key)), loader) for key in keys])
-    if not rest:
+    if rest is None:
         return met[:1], met
     return (met[0], _kind(reader.read(Job(key=keys[0][:rest])), loader)), met
 
@@ -235,7 +240,7 @@ def may_differ(loader: DataLoader) -> bool:
     if loader.streams:
         unknown = known_length(loader) is None and not loader.drop_last
         return own or unknown or loader.batch_size is None
-    return own or type(loader.batch_sampler) is not BatchSampler
+    return own or type(loader.batch_sampler) not in KNOWN
 
 
 _MET = 3  # batches that tell which axes differ

@@ -38,7 +38,7 @@ class QueuedPass(Pass):
 
     def _begun(self, generator: Generator | None, skips: int) -> Iterator[Any]:
         sampler, batches = order_sampler(self.loader), self.loader.batch_sampler
-        order, size = batches.used(sampler.order(generator)), batches.batch_size
+        order, size = batches.order_here(sampler.order(generator)), batches.size_here
         order = np.ascontiguousarray(order[skips * size :], np.int64)
         found = columns_of(self.loader.dataset, order)
         if found is None:

@@ -200,13 +200,13 @@ class WalkSupply(LoaderSupply):
     def batches(self) -> int:
         return self.count
 
-    def rest(self) -> int:
-        return 0
+    def rest(self) -> int | None:
+        return None
 
-    def kinds_of(self, _rest: int) -> tuple[ItemKind, ...]:
+    def kinds_of(self, _rest: int | None) -> tuple[ItemKind, ...]:
         rest = rest_of(self.loader)
-        if not rest:
-            return kinds_of(self.loader, 0)[0]
+        if rest is None:
+            return kinds_of(self.loader, None)[0]
         if len(self.loader) > 1:
             raise CaptureError(
                 f"a walk over a loader whose last batch has {rest} samples and not "

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass
+from hybrid.core.tree import tree_map
 from hybrid.data.collate import default_collate, default_convert
 from hybrid.data.datasets.dataset import reader_of, samples_of
 from hybrid.errors import DatasetError
@@ -143,6 +144,8 @@ class Reader:
         if self.recipe.batch_size is None:
             return self.collate(self.recipe.dataset[key])
         numbers = key.tolist() if isinstance(key, np.ndarray) else key
+        if not len(numbers):  # other processes have the samples of this batch
+            return tree_map(_none_of, self.collate([self.recipe.dataset[0]]))
         if hasattr(self.recipe.dataset, "__getitems__"):
             return self.collate(samples_of(self.recipe.dataset, numbers))
         samples = []
@@ -164,6 +167,11 @@ class Reader:
         if job.skips:
             return None
         return self.collate(samples[0] if size is None else samples)
+
+
+def _none_of(leaf: Any) -> Any:
+    """A batch without samples, of the kind of ``leaf``."""
+    return leaf[:0] if getattr(leaf, "ndim", 0) else leaf
 
 
 @dataclass(frozen=True)

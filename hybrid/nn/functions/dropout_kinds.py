@@ -40,7 +40,7 @@ def _dropped(x: Tensor, shape: tuple[int, ...], p: float) -> Tensor:
     if p == 1:
         return x * 0.0
     if shape == x.shape:
-        return drop(x, p, random.default_generator().next_state())
+        return drop(x, p, random.default_generator().next_state(shape))
     return where(random.uniform(size=shape) >= p, x * (1 / (1 - p)), 0.0)
 
 

@@ -72,6 +72,16 @@ def of_kind(module: Module, kind: str) -> Iterator[Hook]:
     return (hook for hook in module._hooks if hook.kind == kind)
 
 
+def around(module: Module, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """``call(*args, **kwargs)``, by what stands around the calls of ``module``, if anything does.
+
+    Unlike the author's hooks it is no part of ``forward``: it is there around plans, too.
+    """
+    for hook in of_kind(module, "around"):
+        return hook.function(module, call, args, kwargs)
+    return call(*args, **kwargs)
+
+
 def called(module: Module, forward: Callable[..., Any], args: Any, kwargs: Any) -> Any:
     """``forward(*args, **kwargs)`` of ``module`` with the hooks around it."""
     begun: list[Hook] = []

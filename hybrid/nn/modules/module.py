@@ -58,9 +58,13 @@ class Module:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         hybridized = self._hybridized
         if hybridized is None:
-            if ACTIVE or self._hooks:
+            if self._hooks:
+                return hooks.around(self, self._call_forward, args, kwargs)
+            if ACTIVE:
                 return self._call_forward(*args, **kwargs)
             return self.forward(*args, **kwargs)
+        if self._hooks:
+            return hooks.around(self, hybridized, args, kwargs)
         return hybridized(*args, **kwargs)
 
     # Attributes -------------------------------------------------------------------------------

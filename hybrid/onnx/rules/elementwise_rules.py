@@ -46,7 +46,7 @@ def not_equal(g: GraphWriter, a: Wire, b: Wire) -> Wire:
     return g("Not", compared(g, "Equal", a, b))
 
 
-@writes("identity", "fresh_variable", "stop_gradient")
+@writes("identity", "fresh_variable", "stop_gradient", "known_alike")
 def identity(_g: GraphWriter, x: Wire) -> Wire:
     return x
 

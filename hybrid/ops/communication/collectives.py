@@ -25,6 +25,8 @@ from hybrid.errors import DTypeError, GraphError, ShapeError
 from hybrid.ir import Emit, View, op
 from hybrid.memory.channels import SMALL_SUM, WORLD, reach, tree_sum, whole_sum
 from hybrid.ops.shapes.shape import moveaxis
+from hybrid.ops.support import axis_ties
+from hybrid.ops.support.batching import leading
 from hybrid.ops.support.derivatives import linear
 
 
@@ -279,6 +281,38 @@ def barrier_reference(*, comm: str, ranks: int) -> tuple[()]:
 def barrier_lowering(emit: Emit, *, comm: str, ranks: int) -> None:
     if ranks > 1:
         emit.transfer("barrier", [], [], comm=comm, ranks=ranks)
+
+
+@op
+def known_alike(x: TensorType) -> TensorType:
+    """``x``, which is the same on all ranks of the job, as whoever says so knows."""
+    return x
+
+
+@known_alike.reference
+def known_alike_reference(x: Any) -> Any:
+    return x
+
+
+@known_alike.view
+def known_alike_view(x: View) -> View:
+    return x
+
+
+@linear(known_alike)
+def known_alike_vjp(ct: Any, _y: Any, _x: Any) -> tuple[Any, ...]:
+    return (ct,)
+
+
+known_alike.batch(leading(known_alike))
+known_alike.couples(axis_ties.everywhere)
+
+
+@known_alike.samples
+def known_alike_samples(draw: Any) -> Any:
+    for dtype in draw.all:
+        for shape in [(), (0,), (3, 5)]:
+            yield (draw(dtype, *shape),), {}
 
 
 SHARED = (all_reduce, all_gather, broadcast)  # whose results are the same on all ranks

@@ -42,7 +42,7 @@ def attention(
     attn_mask: Any = None,
     *,
     dropout_p: float = 0.0,
-    next_state: Callable[[], Any] | None = None,
+    next_state: Callable[[Shape], Any] | None = None,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
@@ -51,8 +51,9 @@ def attention(
     """``softmax(scale * query keyᵀ + mask) value``, whose weights are dropped with ``dropout_p``.
 
     See ``hybrid.nn.functional.scaled_dot_product_attention`` for the operands.  ``next_state``
-    gives the state of draws, and is called if there are any; a weight's is that of its place among
-    all of them, whatever computes them.  ``need_weights``: the result and the weights, in a tuple.
+    gives the state of draws of a shape, and is called if there are any; a weight's is that of its
+    place among all of them, whatever computes them.  ``need_weights``: the result and the weights,
+    in a tuple.
     """
     query, key, value = common(*map(as_tensor, (query, key, value)))
     types = {"query": type_of(query), "key": type_of(key), "value": type_of(value)}
@@ -86,7 +87,7 @@ def attention(
         if dropout_p == 0:
             return masked_mean(*operands, added, **told)[0]
         told |= {"causal": bool(is_causal), "rate": float(dropout_p)}
-        return dropped_mean(*operands, added, next_state(), **told)[0]
+        return dropped_mean(*operands, added, next_state(shape), **told)[0]
     scores = matmul(query * scale, matrix_transpose(key))
     if is_causal:
         scores = where(seen_by(*shape[-2:]), scores, -math.inf)
@@ -97,7 +98,7 @@ def attention(
     if dropout_p == 1:
         weights = weights * 0.0
     elif dropout_p > 0:
-        weights = dropout(weights, dropout_p, next_state())
+        weights = dropout(weights, dropout_p, next_state(weights.shape))
     found = matmul(weights, value)
     found = found if counted is None else where(counted, found, 0.0)
     if not need_weights:

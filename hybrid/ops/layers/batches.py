@@ -38,6 +38,7 @@ from hybrid.ops.support.operand_checks import (
     require_shape,
     type_of,
 )
+from hybrid.ops.support.row_scope import row_scope
 
 # Channels of [count, channels, n] ----------------------------------------------------------------
 
@@ -285,6 +286,8 @@ def _unbiased(variance: Any, count: int) -> Any:
     if type(size_of(count)) is Size and not variance.dtype.is_stored:  # for the run to compute
         factor = current().lift(count, float64) / current().lift(count - 1, float64)
         factor = converted(factor, variance.dtype)
+    elif not isinstance(count, int):  # a scalar, of the rows of all processes
+        factor = converted(count / (count - 1), variance.dtype)
     else:
         factor = count / (count - 1)
     return variance * factor
@@ -343,8 +346,12 @@ def batch_norm(
         away = x - along_channels(mean, rank)
         return with_channels(away, scale if weight is None else scale * weight, bias)
     count = x.shape[0] * math.prod(x.shape[2:])
-    _require_several("batch_norm", x, count)
-    found, mean, variance = _normal_channels(x, weight, bias, eps)
+    scope = row_scope()
+    if scope is None:
+        _require_several("batch_norm", x, count)
+        found, mean, variance = _normal_channels(x, weight, bias, eps)
+    else:  # by the rows of other processes, too
+        found, mean, variance, count = scope.batch_norm(x, weight, bias, eps)
     if running_mean is not None:
         _updated("batch_norm", "running_mean", running_mean, mean, momentum)
     if running_var is not None:

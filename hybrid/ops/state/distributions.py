@@ -209,6 +209,7 @@ def random_truncated_normal(
             why="There is nothing between these bounds.",
             fix="give low <= high",
         )
+    _require_state("random_truncated_normal", state)
     return random_type("random_truncated_normal", state, shape, dtype)
 
 

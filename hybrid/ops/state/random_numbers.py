@@ -1,5 +1,7 @@
 """Random numbers as pure functions of a state: the seed and the number of the draw.
 
+A state may have a third number, that of the first element: the draw is a stretch of a longer one.
+
 Philox-4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel Random Numbers: As Easy as 1, 2, 3", SC 2011):
 element ``i`` depends on (seed, draw, i) alone, so threads and order of calls do not matter.
 """
@@ -37,9 +39,10 @@ _BLOCKS = 16  # counters that one group of words comes from
 
 
 def random_type(name: str, state: TensorType, shape: Shape, dtype: DType) -> TensorType:
-    """The type of draws from ``state``, which must be i64[2]."""
+    """The type of draws from ``state``, which must be i64[2], or i64[3] with a first element."""
     require_dtype(name, "state", state, int64)
-    require_shape(name, "state", state, (2,))
+    if state.shape != (3,):
+        require_shape(name, "state", state, (2,))
     return tensor_type(dtype, shape)
 
 
@@ -53,11 +56,16 @@ def require_drawn(name: str, dtype: DType) -> None:
         )
 
 
-def _words(state: np.ndarray, groups: int) -> np.ndarray:
-    """Philox's words as [group, word of its block, block of the group], uint64 below 2**32."""
+def _words(state: np.ndarray, shape: Shape, elements: int) -> np.ndarray:
+    """Philox's words as [group, word of its block, block of the group], uint64 below 2**32.
+
+    They are those of all groups, of so many ``elements``, that a draw of ``shape`` has a part in.
+    """
     low32 = np.uint64(0xFFFFFFFF)
-    seed, draw = state.astype(np.uint64)
-    block = np.arange(groups * _BLOCKS, dtype=np.uint64)
+    seed, draw = state[:2].astype(np.uint64)
+    before, skip = divmod(_first(state), elements)
+    groups = -(-(skip + math.prod(shape)) // elements)
+    block = np.arange(groups * _BLOCKS, dtype=np.uint64) + np.uint64(before * _BLOCKS)
     fixed = np.ones_like(block)
     a, b = block & low32, block >> np.uint64(32)
     c, d = fixed * (draw & low32), fixed * (draw >> np.uint64(32))
@@ -76,12 +84,13 @@ def _pairs(words: np.ndarray) -> np.ndarray:
     return words.reshape(-1, 2, 2, _BLOCKS).transpose(2, 0, 1, 3).reshape(2, -1)
 
 
-def _groups(shape: Shape, elements: int) -> int:
-    return -(-math.prod(shape) // elements)
+def _first(state: np.ndarray) -> int:
+    return int(state[2]) if len(state) == 3 else 0
 
 
-def _cut(values: np.ndarray, shape: Shape) -> np.ndarray:
-    return values.reshape(-1)[: math.prod(shape)].reshape(shape)
+def _cut(values: np.ndarray, state: np.ndarray, shape: Shape, elements: int) -> np.ndarray:
+    skip = _first(state) % elements
+    return values.reshape(-1)[skip : skip + math.prod(shape)].reshape(shape)
 
 
 def _low_high_53(pair: np.ndarray) -> np.ndarray:
@@ -107,10 +116,10 @@ def random_uniform(state: TensorType, *, shape: Shape, dtype: DType) -> TensorTy
 @random_uniform.reference
 def random_uniform_reference(state, *, shape, dtype):
     if dtype is float64:
-        pair = _pairs(_words(state, _groups(shape, 32)))
-        return _cut(_low_high_53(pair) * 2.0**-53, shape)
-    words = _words(state, _groups(shape, 64))
-    return _cut((words >> np.uint64(8)).astype(np.float32) * np.float32(2.0**-24), shape)
+        pair = _pairs(_words(state, shape, 32))
+        return _cut(_low_high_53(pair) * 2.0**-53, state, shape, 32)
+    words = (_words(state, shape, 64) >> np.uint64(8)).astype(np.float32)
+    return _cut(words * np.float32(2.0**-24), state, shape, 64)
 
 
 random_uniform.lowering(_lower_to("random_uniform"))
@@ -126,20 +135,21 @@ def random_normal(state: TensorType, *, shape: Shape, dtype: DType) -> TensorTyp
 @random_normal.reference
 def random_normal_reference(state, *, shape, dtype):
     if dtype is float64:
-        words = _words(state, _groups(shape, 32)).astype(np.float64)
+        words = _words(state, shape, 32).astype(np.float64)
         high = np.floor(words[:, 0] / 32) * 2.0**26 + np.floor(words[:, 1] / 64)
         uniform = (high + 1) * 2.0**-53
         turn = words[:, 2] * 2.0**-32 + np.floor(words[:, 3] / 64) * 2.0**-58
         half = 1  # axis of cosines and sines
     else:
-        words = _words(state, _groups(shape, 64)).reshape(-1, 2, 2, _BLOCKS)
+        words = _words(state, shape, 64).reshape(-1, 2, 2, _BLOCKS)
         steps = (words[:, :, 0] >> np.uint64(1)).astype(np.float32) + np.float32(0.5)
         uniform = (steps * np.float32(2.0**-31)).astype(np.float64)
         turn = words[:, :, 1] * 2.0**-32
         half = 2
     radius, angle = np.sqrt(-2 * np.log(uniform)), 2 * np.pi * turn
     both = np.stack([radius * np.cos(angle), radius * np.sin(angle)], axis=half)
-    return _cut(both, shape).astype(dtype.numpy)
+    elements = 32 if dtype is float64 else 64
+    return _cut(both, state, shape, elements).astype(dtype.numpy)
 
 
 random_normal.lowering(_lower_to("random_normal"))
@@ -150,6 +160,8 @@ random_normal.lowering(_lower_to("random_normal"))
 def random_samples(draw):
     for dtype in draw.floats:
         for shape in [(), (0,), (1,), (63,), (64,), (65,), (3, 50)]:
+            for state in _stretches(shape):
+                yield (state,), {"shape": shape, "dtype": dtype_of(dtype)}
             state = draw("int64", 2, low=-(2**40), high=2**40)
             yield (state,), {"shape": shape, "dtype": dtype_of(dtype)}
 
@@ -162,8 +174,8 @@ def random_bits(state: TensorType, *, shape: Shape) -> TensorType:
 
 @random_bits.reference
 def random_bits_reference(state, *, shape):
-    low, high = _pairs(_words(state, _groups(shape, 32)))
-    return _cut((low | high << np.uint64(32)).astype(np.int64), shape)
+    low, high = _pairs(_words(state, shape, 32))
+    return _cut((low | high << np.uint64(32)).astype(np.int64), state, shape, 32)
 
 
 random_bits.lowering(_lower_to("random_bits", typed=False))
@@ -176,7 +188,14 @@ for _op in (random_uniform, random_normal, random_bits):
 @random_bits.samples
 def random_bits_samples(draw):
     for shape in [(), (0,), (1,), (31,), (32,), (33,), (3, 50)]:
+        if shape in ((31,), (3, 50)):
+            yield (np.array([5, 7, shape[0]]),), {"shape": shape}
         yield (draw("int64", 2, low=-(2**40), high=2**40),), {"shape": shape}
+
+
+def _stretches(shape: Shape) -> list[np.ndarray]:
+    """States with a first element, for some shapes."""
+    return [np.array([5, 7, first]) for first in (0, 1, 64, 300)] if shape == (65,) else []
 
 
 # Dropout -----------------------------------------------------------------------------------------
@@ -227,6 +246,8 @@ def drop_lowering(emit, x, state, result, *, rate):
 def drop_samples(draw):
     for dtype in draw.floats:
         for shape in [(), (0,), (1,), (63,), (64,), (65,), (3, 50)]:
+            for state in _stretches(shape):
+                yield (np.linspace(1, 2, 65, dtype=dtype), state), {"rate": 0.3}
             state = draw("int64", 2, low=-(2**40), high=2**40)
             yield (draw(dtype, *shape), state), {"rate": 0.3}
 

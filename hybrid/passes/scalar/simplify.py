@@ -88,7 +88,7 @@ def _same_value(node: Node, facts: Facts) -> Value | None:
         case "floor" | "ceil" | "trunc" | "round", (x,) if _exact(x):
             return x
         # The same elements in the same order.
-        case "identity" | "fresh_variable" | "stop_gradient", (x,):
+        case "identity" | "fresh_variable" | "stop_gradient" | "known_alike", (x,):
             return x
         case "as_variable" | "made_of_integers", (x, _):
             return x

@@ -37,6 +37,7 @@ from hybrid.ir.op import results_of
 from hybrid.memory import native
 from hybrid.number import Number
 from hybrid.number.staging import TYPES, OwnCall
+from hybrid.ops.communication.collectives import known_alike
 from hybrid.ops.flow.control import FLAG, py_call
 from hybrid.staging.sessions.views import is_varlist
 from hybrid.staging.values.feed import Feed, Range, Rows, StagedIterable, TreeRows
@@ -113,7 +114,8 @@ class Supplied(StagedIterable):
         flag = stopped if isinstance(stopped, Tensor) else ops.full((), stopped, dtype=FLAG.dtype)
         operands = (self._number, flag)
         do = self._passes.advance_any if self._any_kind else self._passes.advance
-        return self._with_cells(do, operands, (FLAG,), self.supply.draws)[0]
+        found = self._with_cells(do, operands, (FLAG,), self.supply.draws)[0]
+        return known_alike(found) if self.supply.alike else found
 
     def finish(self, stopped: Tensor | bool) -> None:
         """The loop is over; ``stopped``: before it had asked for an item that there is not."""

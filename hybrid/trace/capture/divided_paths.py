@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from hybrid.errors import CaptureError
 from hybrid.ir import Graph, Node, Value
 from hybrid.memory.channels import WORLD
-from hybrid.ops.communication.collectives import SHARED
+from hybrid.ops.communication.collectives import SHARED, known_alike
+from hybrid.ops.communication.shard_sums import parts_total
 
 Channels = frozenset[str]
 EVERYWHERE: Channels = frozenset({"*"})  # of constants: the same on all ranks of any channel
@@ -36,7 +37,9 @@ def _walk(graph: Graph, given: Sequence[Channels]) -> list[Channels]:
 
 
 def _of(node: Node, operands: Sequence[Channels]) -> Channels:
-    if node.op in SHARED:
+    if node.op is known_alike:
+        return EVERYWHERE
+    if node.op in SHARED or node.op is parts_total:
         name = node.attributes["comm"]
         own = frozenset({"*"}) if name == WORLD else frozenset({name})
         return _joined(operands[0], own)

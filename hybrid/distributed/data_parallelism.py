@@ -1,0 +1,162 @@
+"""data_parallel: a model that is the same on all ranks, each of which has some rows of a batch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hybrid.distributed.meshes import Mesh
+from hybrid.distributed.mpi_channel import MpiChannel, fingerprint
+from hybrid.distributed.replicas import Replicas
+from hybrid.distributed.row_shares import Sharing, goes_by, sharing_of
+from hybrid.eager.tensor import Tensor
+from hybrid.errors import ArgumentError, ArgumentTypeError, author_location
+from hybrid.ir.record import recording
+from hybrid.memory.channels import CollectiveCall
+from hybrid.nn.layers.normalization import BatchNorm
+from hybrid.nn.modules import hooks
+from hybrid.nn.modules.hooks import Hook
+from hybrid.nn.modules.module import Module
+from hybrid.ops.communication.collectives import broadcast
+from hybrid.optim.optimizer import Optimizer
+from hybrid.random import default_generator
+
+
+def data_parallel(
+    model: Module,
+    optimizer: Optimizer,
+    shards: Any = "ranks",
+    zero: int = 0,
+    bucket_bytes: int = 1 << 20,
+    *,
+    mesh: Mesh | None = None,
+    axis: str | None = None,
+) -> tuple[Module, Optimizer]:
+    """``model`` and ``optimizer`` themselves, for training with the rows of a batch shared out.
+
+    All ranks call it alike, and take over what rank 0 has: parameters, buffers, state of random
+    numbers.  Each then calls the model with its ``rows`` of a batch (those that a
+    ``DistributedSampler`` gives), and ``backward()`` gives parameters the gradients by all rows,
+    so clipping and schedules need no change.
+
+    A loss of one rank's rows, such as the mean over them, counts by their share of all rows.  One
+    made with ``hybrid.distributed.mean`` is of all ranks and counts once.
+
+    Batch norms go by the rows of all ranks in training.  Gradients are summed up in buckets of up
+    to ``bucket_bytes``.  With a number of ``shards`` the batch is cut into that many in place of
+    one for each rank, and results have the same bits on any number of ranks, one included.
+    """
+    _require(model, optimizer, zero, bucket_bytes)
+    sharing = sharing_of(shards, axis, mesh)
+    named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
+    by_rank = isinstance(shards, str)
+    _require_parameters(optimizer, [p for _, p in named])
+    _agree(sharing, f"shards={shards} zero={zero} bucket_bytes={bucket_bytes}", named)
+    goes_by(sharing)
+    if sharing.channel.ranks == 1 and by_rank:
+        return model, optimizer
+    replicas = Replicas(sharing, [p for _, p in named], bucket_bytes, by_rank)
+    if sharing.shards > 1 and not by_rank:
+        replicas.inner = _run_by_shards(model)
+    for part in replicas.inner:
+        hooks.add(part, Hook("around", replicas.part))
+    hooks.add(model, Hook("around", replicas))
+    _take_over(sharing, model, optimizer)
+    return model, optimizer
+
+
+def _require(model: Any, optimizer: Any, zero: Any, bucket_bytes: Any) -> None:
+    if not isinstance(model, Module):
+        raise ArgumentTypeError(
+            f"data_parallel got a {type(model).__name__} as its model", fix="give an nn.Module"
+        )
+    if not isinstance(optimizer, Optimizer):
+        raise ArgumentTypeError(
+            f"data_parallel got a {type(optimizer).__name__} as its optimizer",
+            fix="give one of hy.optim, such as hy.optim.Adam(model.parameters())",
+        )
+    if isinstance(zero, bool) or not isinstance(zero, int) or zero not in range(4):
+        raise ArgumentError(f"zero is {zero!r}", fix="give 0, 1, 2 or 3")
+    if isinstance(bucket_bytes, bool) or not isinstance(bucket_bytes, int) or bucket_bytes < 1:
+        raise ArgumentError(f"bucket_bytes is {bucket_bytes!r}", fix="give an int from 1 on")
+    for name, module in model.named_modules():
+        if any(hooks.of_kind(module, "around")):
+            raise ArgumentError(
+                f"{name or 'the model'} is data-parallel already", fix="call data_parallel once"
+            )
+
+
+def _require_parameters(optimizer: Optimizer, known: Sequence[Tensor]) -> None:
+    ids = {id(p) for p in known}
+    for number, group in enumerate(optimizer.param_groups):
+        for at, p in enumerate(group.params):
+            if id(p) not in ids:
+                raise ArgumentError(
+                    f"parameter {at} of group {number} of the optimizer, {p.type}, is none of the "
+                    "model",
+                    why="Its gradient would be another one on each rank.",
+                    fix="make the optimizer of model.parameters()",
+                )
+
+
+def _agree(sharing: Sharing, how: str, named: Sequence[tuple[str, Tensor]]) -> None:
+    """Raise CollectiveMismatchError unless all ranks call it alike, with like models."""
+    channel = sharing.channel
+    if not isinstance(channel, MpiChannel):
+        return
+    channel.job.require_whole()
+    at = author_location()
+    entries = [CollectiveCall("data_parallel", attributes=how, location=at)]
+    entries += [
+        CollectiveCall("parameter", attributes=f"{name} {p.type}", location=at) for name, p in named
+    ]
+    channel.compare(fingerprint(entries), entries)
+
+
+def _take_over(sharing: Sharing, model: Module, optimizer: Optimizer) -> None:
+    """Let all ranks have what rank 0 has."""
+    channel = sharing.channel
+    if channel.ranks == 1:
+        return
+    cells = [*model.parameters(), *model.buffers()]
+    for group in optimizer.param_groups:
+        cells += [cell for state in group.states for cell in (*state.moments, *state.counts)]
+    cells.append(default_generator().state)
+    with recording(False):
+        for cell in cells:
+            value = cell.detach()
+            cell.assign(broadcast(value, root=0, comm=channel.name, ranks=channel.ranks))
+
+
+def _run_by_shards(model: Module) -> tuple[Module, ...]:
+    """The parts that are run shard by shard where batch norms look at all of them in between.
+
+    None where the whole model can be run so.
+    """
+    if not _normalises(model):
+        return ()
+    found: dict[Module, None] = {}
+
+    def look(name: str, module: Module) -> None:
+        if isinstance(module, BatchNorm):
+            return
+        if not _normalises(module):
+            found[module] = None
+            return
+        for own, _ in module._parameters:
+            raise ArgumentError(
+                f"{name + '.' if name else ''}{own} is a parameter beside batch norms, "
+                "and the batch is to be cut into shards",
+                why="Parts of a model are run shard by shard, and stop where a batch norm looks at "
+                "all rows; so a part with parameters may not have one within it.",
+                fix='put the parameter into a module of its own, or leave shards="ranks"',
+            )
+        for child, part in module.named_children():
+            look(f"{name}.{child}" if name else child, part)
+
+    look("", model)
+    return tuple(found)
+
+
+def _normalises(module: Module) -> bool:
+    return any(isinstance(part, BatchNorm) for part in module.modules())

@@ -1,0 +1,175 @@
+"""Gradients on their way back through a data-parallel model: weighted, summed up, handed on.
+
+A loss of this rank alone counts by the share that its rows are of all.  One that ``mean`` has made
+is of all ranks, and counts once.  Both kinds in one loss are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from hybrid import ops
+from hybrid.core.types import float64
+from hybrid.eager.tensor import Tensor
+from hybrid.errors import ArgumentError, author_location
+from hybrid.ir import Graph
+from hybrid.ir.interpreter import current
+from hybrid.ir.record import AnyRecord, Leaf, Record, ShardLeaf, node_of
+from hybrid.nn.modules.parameter import in_dtype, working_dtype
+from hybrid.ops.communication.shard_sums import parts_total, stacked_parts
+from hybrid.ops.communication.shard_tree import most_parts
+
+if TYPE_CHECKING:
+    from hybrid.distributed.replicas import Replicas
+    from hybrid.distributed.row_parts import RowPart
+
+Gradients = list[Tensor | None]
+Arrived = dict[tuple[int, int], Tensor]  # by parameter and shard
+Bucket = tuple[int, ...]  # parameters, by number
+
+
+class WayBack:
+    """``backward()`` from a loss that a data-parallel model has a part in."""
+
+    def __init__(self, scope: RowPart, common: bool) -> None:
+        self.scope, self.common = scope, common  # whether the loss is that of all ranks
+
+    def weighed(self, seed: Tensor) -> Tensor:
+        """``seed`` times the share that the rows of this rank are of all."""
+        scope = self.scope
+        if self.common or scope.sharing.channel.ranks == 1:
+            return seed
+        rows = current().lift(scope.rows, float64)
+        share = rows / ops.astype(ops.squeeze(scope.all_rows, axis=0), float64)
+        return seed * ops.astype(share, seed.dtype)
+
+    def gathered(self, leaves: Sequence[Leaf], grads: Gradients) -> tuple[list[Leaf], Gradients]:
+        """Leaves, parameters' own in place of stand-ins, and their gradients by all rows."""
+        arrived: dict[Replicas, Arrived] = {}
+        found: dict[Leaf, Tensor | None] = {}
+        for leaf, grad in zip(leaves, grads, strict=True):
+            if type(leaf) is not ShardLeaf:
+                found[leaf] = grad
+                continue
+            known = arrived.setdefault(leaf.call.replicas, {})
+            if grad is not None:
+                add_to(known, leaf.place, grad)
+        for replicas, known in arrived.items():
+            own = [getattr(p, "leaf", None) for p in replicas.parameters]
+            if not self.common:  # neither is what has not come through a call of the model
+                for at, leaf in enumerate(own):
+                    apart = None if leaf is None else found.pop(leaf, None)
+                    if apart is not None:
+                        add_to(known, (at, 0), apart)
+            varying = [at for at, leaf in enumerate(own) if leaf is not None]
+            for at, total in summed(replicas, known, varying).items():
+                add_to(found, own[at], total)
+        return list(found), list(found.values())
+
+
+def add_to(known: dict[Any, Any], key: Any, grad: Tensor) -> None:
+    """``grad`` is a further term of what ``known`` has under ``key``."""
+    before = known.get(key)
+    known[key] = grad if before is None else before + grad
+
+
+def is_common(root: AnyRecord, nodes: Sequence[Any]) -> bool:
+    """Whether the loss ``root`` is one of all ranks, which ``mean`` has made."""
+    totals = {node for node in nodes if type(node) is Record and _makes_total(node)}
+    if not totals:
+        return False
+    seen: set[Any] = set()
+    stack = [node_of(root)[0]]
+    while stack:
+        node = stack.pop()
+        if node in seen or node in totals:
+            continue
+        seen.add(node)
+        if type(node) is ShardLeaf:
+            raise ArgumentError(
+                "a loss is made of hybrid.distributed.mean and of what is this rank's own",
+                at=author_location(),
+                why="The first is one loss of all ranks, the second one of several that are "
+                "weighted by rows; together they would count by different measures.",
+                fix="give mean all that comes from the model: mean(values) + 0.1 * mean(others)",
+            )
+        stack.extend(node_of(p)[0] for p in node.parents if p is not None)
+    return True
+
+
+def _makes_total(node: Record) -> bool:
+    if node.op is parts_total:
+        return True
+    graphs = [g for g in node.attrs.get("regions", ()) if isinstance(g, Graph)]
+    planned = getattr(node.op, "planned", None)  # a call of a hybridized function
+    if planned is not None:
+        graphs.append(planned.capture.graph)
+    return any(inner.op is parts_total for graph in graphs for inner in graph.walk())
+
+
+# Buckets ----------------------------------------------------------------------------------------
+
+
+def buckets_of(parameters: Sequence[Tensor], bucket_bytes: int) -> tuple[Bucket, ...]:
+    """The parameters in groups that are summed up together: the last ones come first.
+
+    So, more or less, gradients are made.  Those of a bucket are of one dtype and have up to
+    ``bucket_bytes``, or it is one alone.
+    """
+    buckets: list[list[int]] = []
+    open_: dict[Any, tuple[list[int], int]] = {}
+    for at in reversed(range(len(parameters))):
+        dtype = working_dtype(parameters[at].dtype)
+        nbytes = parameters[at].size * dtype.itemsize
+        bucket, size = open_.get(dtype, ([], 0))
+        if not bucket or size + nbytes > bucket_bytes:
+            bucket, size = [], 0
+            buckets.append(bucket)
+        bucket.append(at)
+        open_[dtype] = bucket, size + nbytes
+    return tuple(map(tuple, buckets))
+
+
+def summed(replicas: Replicas, arrived: Arrived, varying: Sequence[int]) -> dict[int, Tensor]:
+    """The gradient of each of the parameters ``varying`` by the rows of all ranks."""
+    found: dict[int, Tensor] = {}
+    for bucket in replicas.buckets:
+        members = [at for at in bucket if at in varying]
+        if members:
+            found |= zip(members, _of_bucket(replicas, members, arrived), strict=True)
+    return found
+
+
+def _of_bucket(replicas: Replicas, members: Sequence[int], arrived: Arrived) -> list[Tensor]:
+    sharing = replicas.sharing
+    channel, shards = sharing.channel, sharing.shards
+    first, end = sharing.ranges
+    kinds = [replicas.parameters[at].type for at in members]
+    dtype = working_dtype(kinds[0].dtype)
+    parts: list[list[Tensor]] = []  # of each parameter
+    for at, kind in zip(members, kinds, strict=True):
+        rows = [arrived.get((at, shard)) for shard in range(end - first)]
+        full = [
+            ops.zeros(kind.shape, dtype=dtype) if row is None else in_dtype(row, dtype)
+            for row in rows
+        ]
+        parts.append(stacked_parts(full, shards, channel.ranks, channel.rank))
+    if channel.ranks == 1:
+        return [in_dtype(part[0], kind.dtype) for part, kind in zip(parts, kinds, strict=True)]
+    sizes = [kind.size for kind in kinds]
+    lines = []
+    for number in range(most_parts(shards, channel.ranks)):
+        if number < len(parts[0]):
+            pieces = [ops.reshape(part[number], (-1,)) for part in parts]
+            lines.append(pieces[0] if len(pieces) == 1 else ops.concat(pieces, axis=0))
+        else:
+            lines.append(ops.zeros((sum(sizes),), dtype=dtype))
+    given = ops.reshape(lines[0], (1, -1)) if len(lines) == 1 else ops.stack(lines)
+    total = parts_total(given, shards=shards, comm=channel.name, ranks=channel.ranks)
+    found, start = [], 0
+    for kind in kinds:
+        piece = ops.reshape(total[start : start + kind.size], kind.shape)
+        found.append(in_dtype(piece, kind.dtype))
+        start += kind.size
+    return found

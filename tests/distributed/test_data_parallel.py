@@ -1,0 +1,225 @@
+"""Training with batches that ranks share out: like one process, or its very bits."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import hybrid as hy
+import hybrid.distributed as dist
+from hybrid import nn
+from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, HybridError, ShapeError
+from hybrid.memory.channels import tree_sum
+from hybrid.ops.communication.shard_tree import (
+    cut_evenly,
+    local_parts,
+    most_parts,
+    parts_of,
+    sum_of_parts,
+)
+from tests.distributed.ranks import JOBS, launched, run
+
+nightly = pytest.mark.nightly
+
+
+@pytest.mark.parametrize(
+    "ranks", [2, pytest.param(3, marks=nightly), pytest.param(4, marks=nightly)]
+)
+def test_ranks_train_like_one_process(ranks: int, tmp_path: Path) -> None:
+    done = launched(ranks, "data_parallel.py", str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"{ranks} ranks: all is well\n"
+
+
+@pytest.mark.nightly
+def test_one_rank_trains_like_one_process(tmp_path: Path) -> None:
+    done = run([sys.executable, str(JOBS / "data_parallel.py"), str(tmp_path)])
+    assert (done.stdout, done.stderr) == ("1 ranks: all is well\n", "")
+
+
+def _printed(ranks: int, *arguments: str) -> str:
+    if ranks == 1:
+        done = run([sys.executable, str(JOBS / "same_bits.py"), *arguments])
+    else:
+        done = launched(ranks, "same_bits.py", *arguments)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("shards", "ranks", "what"),
+    [
+        (8, (1, 3), ("model",)),
+        pytest.param(8, (1, 2, 3, 4), ("steps", "model"), marks=nightly),
+        pytest.param(6, (1, 2, 4), ("steps",), marks=nightly),
+        pytest.param(2, (1, 3), ("steps", "model"), marks=nightly),
+    ],
+)
+def test_any_number_of_ranks_has_the_same_bits(
+    shards: int, ranks: tuple[int, ...], what: tuple[str, ...]
+) -> None:
+    found = {_printed(n, str(shards), *what) for n in ranks}
+    assert len(found) == 1 and next(iter(found)).count("\n") >= 2
+
+
+# From a file to a file --------------------------------------------------------------------------
+
+
+def _goes_on(ranks: int, folder: Path, begin: int, end: int, zero: int = 0) -> str:
+    done = launched(ranks, "elastic.py", str(folder), str(begin), str(end), str(zero))
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("zero", "stretches"),
+    [
+        (0, ((2, 0, 4), (3, 4, 7))),
+        pytest.param(0, ((4, 0, 4), (2, 4, 9), (3, 9, 13)), marks=nightly),
+    ],
+)
+def test_training_goes_on_with_other_ranks_to_the_same_bits(
+    zero: int, stretches: tuple[tuple[int, int, int], ...], tmp_path: Path
+) -> None:
+    alone, together = tmp_path / "alone", tmp_path / "together"
+    for folder in (alone, together):
+        folder.mkdir()
+    end = stretches[-1][-1]
+    script = [sys.executable, str(JOBS / "elastic.py"), str(alone), "0", str(end), "0"]
+    done = run(script)
+    assert done.returncode == 0, done.stderr
+    for ranks, begin, to in stretches:
+        said = _goes_on(ranks, together, begin, to, zero)
+        assert said.startswith(f"{ranks} ranks: {begin} to {to}, ")
+    name = f"{end}.safetensors"
+    assert (alone / name).read_bytes() == (together / name).read_bytes()
+
+
+# The tree ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shards", [1, 2, 3, 5, 6, 8, 13])
+def test_the_tree_is_that_of_one_process(shards: int) -> None:
+    """The expression itself, as a text: on any number of ranks it is that of ``tree_sum``."""
+
+    class Term(str):
+        __slots__ = ()
+
+        def __add__(self, other: str) -> Term:
+            return Term(f"({self}+{other})")
+
+    terms = [Term(i) for i in range(shards)]
+    whole = tree_sum(terms)
+    for ranks in range(1, 15):
+        cuts = [cut_evenly(shards, ranks, rank) for rank in range(ranks)]
+        parts = [
+            local_parts(terms[slice(*cut)], shards, ranks, rank, Term.__add__)
+            for rank, cut in enumerate(cuts)
+        ]
+        assert most_parts(shards, ranks) == max(map(len, parts))
+        found = sum_of_parts(lambda r, p, of=parts: of[r][p], shards, ranks, Term.__add__)
+        assert found == whole
+    assert [len(parts_of(8, ranks, 0)) for ranks in (1, 2, 3, 4, 8)] == [1, 1, 2, 1, 1]
+
+
+@pytest.mark.parametrize("shards", [1, 4, 7])
+def test_shards_are_cut_as_numpy_cuts(shards: int) -> None:
+    for n in range(20):
+        wanted = [len(part) for part in np.array_split(np.arange(n), shards)]
+        cuts = [cut_evenly(n, shards, at) for at in range(shards)]
+        assert [end - first for first, end in cuts] == wanted
+        assert cuts[0][0] == 0 and cuts[-1][1] == n
+    assert dist.rows(10, shards) == slice(0, 10)  # one rank has all
+
+
+# One rank ----------------------------------------------------------------------------------------
+
+
+def test_mean_of_one_rank() -> None:
+    x = hy.asarray([[1.0, 2.0], [3.0, 5.0]])
+    x.requires_grad = True
+    total = dist.mean(x)
+    assert total.item() == 2.75 and total.dtype is hy.float32
+    total.backward()
+    assert x.grad.tolist() == [[0.25, 0.25], [0.25, 0.25]]
+    hybridized = hy.hybridize(dist.mean)
+    assert hybridized(x.detach()).item() == 2.75
+
+
+def test_draws_by_rows_are_stretches_of_those_of_the_batch() -> None:
+    def draws(net: Any, n: int, shards: Any) -> np.ndarray:
+        hy.random.seed(1)
+        dist.data_parallel(net, hy.optim.SGD(net.parameters()), shards)
+        return net(hy.ones((n, 37))).detach().numpy()
+
+    class Noisy(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale = nn.Parameter([1.0])
+
+        def forward(self, x: Any) -> Any:
+            normal = hy.random.normal(size=x.shape, dtype=hy.float64).astype(hy.float32)
+            whole = hy.random.integers(0, 9, size=x.shape) + hy.random.gamma(x)
+            return nn.functional.dropout(x, 0.5) * self.scale + normal * 10 + whole * 0.0
+
+    for n in (8, 11):
+        assert (draws(Noisy(), n, "ranks") == draws(Noisy(), n, 4)).all()
+        assert len(np.unique(draws(Noisy(), n, 4))) > 37 * n * 0.9
+
+
+WRONG = [
+    (lambda m, o: dist.data_parallel(o, o), ArgumentTypeError, "give an nn.Module"),
+    (lambda m, o: dist.data_parallel(m, m), ArgumentTypeError, "give one of hy.optim"),
+    (lambda m, o: dist.data_parallel(m, o, shards=0), ArgumentError, "a number of shards from 1"),
+    (lambda m, o: dist.data_parallel(m, o, shards="all"), ArgumentError, 'give "ranks", or'),
+    (lambda m, o: dist.data_parallel(m, o, shards=2.0), ArgumentTypeError, "shards is 2.0"),
+    (lambda m, o: dist.data_parallel(m, o, zero=4), ArgumentError, "give 0, 1, 2 or 3"),
+    (lambda m, o: dist.data_parallel(m, o, bucket_bytes=0), ArgumentError, "an int from 1 on"),
+    (lambda m, o: dist.data_parallel(m, o, axis="dp"), ArgumentError, "without a mesh"),
+    (lambda m, o: dist.data_parallel(nn.Linear(2, 2), o), ArgumentError, "model.parameters()"),
+    (lambda m, o: [dist.data_parallel(m, o, 2) for _ in "ab"], ArgumentError, "already"),
+    (lambda m, o: dist.rows(-1), ArgumentError, "0 or more"),
+    (lambda m, o: dist.rows(1.0), ArgumentTypeError, "number of its rows"),
+    (lambda m, o: dist.mean(hy.arange(3)), DTypeError, "astype(hybrid.float32)"),
+    (lambda m, o: dist.mean(hy.ones(())), ShapeError, 'reduction="none"'),
+    (lambda m, o: dist.data_parallel(m, o, 2)[0](), ArgumentError, "without a tensor that has"),
+    (lambda m, o: dist.DistributedSampler(3), ArgumentTypeError, "has no length"),
+    (lambda m, o: dist.DistributedSampler([]), ArgumentError, "without samples"),
+    (lambda m, o: dist.DistributedSampler([1], 1), ArgumentTypeError, "True or False"),
+    (lambda m, o: dist.DistributedSampler([1], seed=0.5), ArgumentTypeError, "give an int"),
+    (lambda m, o: dist.DistributedSampler([1]).set_epoch(-1), ArgumentError, "from 0 on"),
+    (
+        lambda m, o: hy.data.DataLoader([1], None, sampler=dist.DistributedSampler([1])),
+        ArgumentError,
+        "a batch_size",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "kind", "fix"), WRONG, ids=[fix for _, _, fix in WRONG])
+def test_wrong_arguments(call: Any, kind: type[HybridError], fix: str) -> None:
+    model = nn.Linear(3, 2)
+    with pytest.raises(kind) as caught:
+        call(model, hy.optim.SGD(model.parameters(), lr=0.1))
+    assert fix in str(caught.value)
+
+
+def test_parameters_beside_batch_norms_are_refused_with_shards() -> None:
+    class Scaled(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.scale, self.norm = nn.Parameter([1.0]), nn.BatchNorm1d(3)
+
+    net = nn.Sequential(nn.Linear(3, 3), Scaled())
+    with pytest.raises(ArgumentError) as caught:
+        dist.data_parallel(net, hy.optim.SGD(net.parameters(), lr=0.1), shards=2)
+    assert str(caught.value) == (
+        "1.scale is a parameter beside batch norms, and the batch is to be cut into shards\n"
+        "Parts of a model are run shard by shard, and stop where a batch norm looks at all rows; "
+        "so a part with parameters may not have one within it.\n"
+        'Fix: put the parameter into a module of its own, or leave shards="ranks".'
+    )
