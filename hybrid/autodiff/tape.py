@@ -51,6 +51,7 @@ from hybrid.ir.record import (
     recording,
 )
 from hybrid.memory import native
+from hybrid.ops.communication.layout_op import in_layout
 from hybrid.ops.flow.control import CONTROL
 from hybrid.ops.index.items import OF_LISTS
 
@@ -504,6 +505,8 @@ def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> 
         grads = pulled_back([(root.record, seed)], leaves)
         refuse_foreign(leaves, grads)
         for leaf, grad in zip(leaves, grads, strict=True):
+            if isinstance(grad, Tensor) and grad.type is not leaf.type:  # ranks share one of them
+                grad = in_layout(grad, leaf.type)
             if grad is not None:
                 old = interpreter.read_tensor_attribute(leaf, "grad")
                 if old is None:

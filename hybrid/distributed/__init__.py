@@ -11,6 +11,7 @@ from hybrid.distributed.communication import (
     send,
 )
 from hybrid.distributed.meshes import Mesh, mesh
+from hybrid.distributed.shared_tensors import blocks, partial, shard, whole
 from hybrid.distributed.world import init, rank, size
 from hybrid.errors import (
     CollectiveMismatchError,
@@ -29,12 +30,16 @@ __all__ = [
     "all_reduce",
     "all_to_all",
     "barrier",
+    "blocks",
     "broadcast",
     "init",
     "mesh",
+    "partial",
     "rank",
     "recv",
     "reduce_scatter",
     "send",
+    "shard",
     "size",
+    "whole",
 ]
