@@ -25,7 +25,7 @@ from hybrid.eager.thread_state import STATE
 from hybrid.ir.interpreter import current
 from hybrid.ir.record import Leaf, Output, Record, is_recording, recording
 from hybrid.memory.native import plan_nbytes
-from hybrid.passes.layouts.local_graph import is_laid, laid_like
+from hybrid.passes.layouts.local_graph import laid_like
 from hybrid.plan import Plan
 from hybrid.trace.alias.row_limits import needs_run
 from hybrid.trace.capture.backward import backward_of
@@ -89,7 +89,7 @@ class Opened(Protocol):
 def _known(capture: Capture, fixed: Sequence[int], fast: bool) -> Plans:
     """The plan of ``capture``, and what it leaves to be computed ahead."""
     known = capture.plans
-    if known is None and is_laid(capture.graph):
+    if known is None and capture.is_shared:
         params = capture.graph.params
         wanted = {output: params[source].type for source, output in capture.writes}
         for write in capture.place_writes:  # gradients are held as what they belong to

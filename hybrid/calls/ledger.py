@@ -18,7 +18,6 @@ from typing import Any, NamedTuple
 
 from hybrid.core.dataclass import dataclass, field
 from hybrid.ir import Graph
-from hybrid.passes.layouts.local_graph import is_laid
 
 CREDIT = 0.05  # seconds that may be lost before anything is saved
 AT_ONCE = 0.4 * CREDIT  # by captures
@@ -256,7 +255,7 @@ class Ledger:
         self.plans[planned] = None
         self.epochs |= bool(capture.facts)
         self.communicates |= any([node.op.communicates for node in capture.graph.walk()])
-        self.communicates |= is_laid(capture.graph)
+        self.communicates |= capture.is_shared
         one = self.groups.setdefault(group, PlanGroup())
         one.plans += 1
         if need.kind is BINDING:

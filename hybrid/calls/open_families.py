@@ -20,7 +20,6 @@ from hybrid.core.sizes import HIGHEST, LOWEST
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError
 from hybrid.ir.record import Leaf
-from hybrid.passes.layouts.local_graph import is_laid
 from hybrid.trace.capture.captured_graph import Capture, Item, OpenAxes, at_call, shape_of
 from hybrid.trace.capture.first_gradients import adding
 from hybrid.trace.guards.conditions import Guards
@@ -105,7 +104,7 @@ class OpenFamily:
 
     def captured(self, leaves: Sequence[Any], capture: Capture) -> None:
         """Take note that the call was captured for its sizes alone, and raised nothing."""
-        shared = _SHARED if is_laid(capture.graph) else ""
+        shared = _SHARED if capture.is_shared else ""
         self.refusal, self._failure = self.refusal or shared or self._failure, ""
         if self._numbers and (self.refusal or len(self.captures) == MOST):  # of some, perhaps
             self.specific = self.specific or self.refusal or "they make too many captures"
@@ -208,7 +207,7 @@ class OpenFamily:
                 raise
             self._failure = (str(error) or type(error).__name__).splitlines()[0]
             return None
-        if is_laid(made.graph):
+        if made.is_shared:
             self.refusal = _SHARED
             return None
         axes = made.open_axes

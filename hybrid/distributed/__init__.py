@@ -11,6 +11,7 @@ from hybrid.distributed.communication import (
     send,
 )
 from hybrid.distributed.meshes import Mesh, mesh
+from hybrid.distributed.pipelines import pipeline
 from hybrid.distributed.shared_tensors import blocks, partial, shard, whole
 from hybrid.distributed.world import init, rank, size
 from hybrid.errors import (
@@ -35,6 +36,7 @@ __all__ = [
     "init",
     "mesh",
     "partial",
+    "pipeline",
     "rank",
     "recv",
     "reduce_scatter",

@@ -21,7 +21,8 @@ from hybrid.ir.interpreter import interpreting
 from hybrid.ir.record import is_recording, record_call
 from hybrid.memory import native
 from hybrid.passes import Precomputation, run_parts, run_pipeline
-from hybrid.passes.layouts.local_graph import is_laid, layout_page, local_graph
+from hybrid.passes.layouts.local_graph import is_laid
+from hybrid.passes.layouts.shared_graph import graph_of_rank, is_shared
 from hybrid.plan import Plan, make_plan
 
 MAX_CONSTANT = 4096  # bytes that a remembered call keeps
@@ -41,12 +42,10 @@ def optimized_plan(
     Where ranks share tensors it is that of this rank; ``wanted`` are the types, with their layouts,
     of some results.
     """
-    if not is_laid(graph):
+    if not is_shared(graph):
         return make_plan(optimized(graph, fast=fast))
-    local = local_graph(graph, wanted or {})
-    return make_plan(
-        optimized(local.graph, fast=fast), output_types=local.results, layouts=layout_page(local)
-    )
+    graph, types, page = graph_of_rank(graph, wanted or {})
+    return make_plan(optimized(graph, fast=fast), output_types=types, layouts=page)
 
 
 def split(

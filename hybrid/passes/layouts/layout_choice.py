@@ -14,6 +14,7 @@ from hybrid.core.layouts import PARTIAL, MeshAxis, Placement, Split, placement_i
 from hybrid.core.types import TensorType
 from hybrid.ir import Graph, Node, Value
 from hybrid.ops.communication.layout_op import laid_out, layout_of
+from hybrid.ops.communication.point_to_point import recv, send
 from hybrid.ops.shapes.creation import fill
 from hybrid.ops.support.shared_work import AxisCut, SharedWay, every_element
 from hybrid.passes.layouts.layout_costs import asking, computing, is_long, moving
@@ -53,6 +54,9 @@ class LayoutChoice:
                 self.targets[value].append(node)
             for value in node.results:
                 self.targets[value] = []
+        # Ranks of a pipeline choose for graphs of their own: what goes between them is whole.
+        messages = [node for node in graph.nodes if node.op in (send, recv)]
+        self._uneven = {node.attributes["comm"] for node in messages}
         self._filled = {v for node in graph.nodes if node.op is fill for v in node.results}
         self._forward()
         self._improve()
@@ -65,7 +69,10 @@ class LayoutChoice:
         """The ways of ``node``, the one in which each rank computes all among them."""
         found = self._candidates.get(node)
         if found is None:
-            found = self._candidates[node] = ways_of(node, self.axis, self.outers)
+            found = ways_of(node, self.axis, self.outers)
+            if node.op.communicates and node.attributes["comm"] in self._uneven:
+                found = found[:1]
+            self._candidates[node] = found
         return found
 
     # Costs --------------------------------------------------------------------------------------
@@ -81,6 +88,10 @@ class LayoutChoice:
         """Whether ``value`` is one number everywhere: it is made where it is needed."""
         return value in self._filled
 
+    def moving(self, value: Value, now: Placement, then: Placement) -> float:
+        """What it costs to move ``value`` once."""
+        return moving(value.type, now, then, self.axis.ranks)
+
     def _moves(self, value: Value) -> float:
         """What it costs to move ``value`` to where it is needed, once to each place."""
         if value in self._filled:
@@ -89,13 +100,13 @@ class LayoutChoice:
         for node in self.targets[value]:
             needed.update(dict.fromkeys(self._needs(value, node)))
         needed.update(dict.fromkeys(self.ends.get(value, ())))
-        now, ranks = self.place[value], self.axis.ranks
-        total = sum([moving(value.type, now, then, ranks) for then in needed])
+        now = self.place[value]
+        total = sum([self.moving(value, now, then) for then in needed])
         if value in self._free and None not in needed:  # as if whoever gets it will ask for all
-            total += moving(value.type, now, None, ranks)
+            total += self.moving(value, now, None)
         return total
 
-    def _work(self, node: Node, way: SharedWay) -> float:
+    def work(self, node: Node, way: SharedWay) -> float:
         split = any([p is not None for p in (*way.operands, *way.results)])
         only_terms = split and all([p in (None, PARTIAL) for p in (*way.operands, *way.results)])
         share = 1.0 if not split or only_terms else 1 / self.axis.ranks
@@ -112,16 +123,15 @@ class LayoutChoice:
     # The search ---------------------------------------------------------------------------------
 
     def _forward(self) -> None:
-        ranks = self.axis.ranks
         for node in self.graph.nodes:
             best, least = None, 0.0
             for way in self.candidates(node):
-                cost = self._work(node, way)
+                cost = self.work(node, way)
                 for value, then in dict.fromkeys(zip(node.operands, way.operands, strict=True)):
                     if value not in self._filled:
-                        cost += moving(value.type, self.place[value], then, ranks)
+                        cost += self.moving(value, self.place[value], then)
                 if PARTIAL in way.results:  # it is a sum before long
-                    cost += sum([moving(v.type, PARTIAL, None, ranks) for v in node.results]) / 2
+                    cost += sum([self.moving(v, PARTIAL, None) for v in node.results]) / 2
                 if best is None or cost < least - _LITTLE:
                     best, least = way, cost
             assert best is not None
@@ -143,7 +153,7 @@ class LayoutChoice:
 
         def cost(way: SharedWay) -> float:
             self._put(node, way)
-            return self._work(node, way) + sum([self._moves(value) for value in touched])
+            return self.work(node, way) + sum([self._moves(value) for value in touched])
 
         best, least = own, cost(own)
         for way in self.candidates(node):
@@ -187,7 +197,7 @@ class LayoutChoice:
         touched = list(dict.fromkeys(values))
 
         def cost() -> float:
-            work = sum([self._work(node, self.ways[node]) for node in region])
+            work = sum([self.work(node, self.ways[node]) for node in region])
             return work + sum([self._moves(value) for value in touched])
 
         before, own = cost(), [self.ways[node] for node in region]

@@ -159,6 +159,13 @@ class Work:
         every = self._collective("all_gather", self._to(wide, axis, 0))
         return self._flat(self._to(every, 0, axis), axis)
 
+    def joined_parts(self, parts: Sequence[Value], split: Split) -> Value:
+        """The whole of parts that are all at hand."""
+        if split.outer == 1:
+            return self.call("concat", *parts, axis=split.axis)
+        wide = [self._apart(part, split, True)[0] for part in parts]
+        return self._flat(self.call("concat", *wide, axis=split.axis + 1), split.axis + 1)
+
     def _scattered(self, x: Value, split: Split) -> Value:
         wide, axis = self._apart(x, split, False)
         mine = self._summed("reduce_scatter", self._to(wide, axis, 0))
