@@ -29,6 +29,7 @@ from hybrid.autodiff.presence import (
 from hybrid.autodiff.record_values import Edge, Node, TapeValue, make_snapshot, restored, saved_type
 from hybrid.core.dataclass import dataclass
 from hybrid.core.imports import above
+from hybrid.core.layouts import whole_of
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import (
@@ -541,6 +542,6 @@ def seed_for(root: Tensor, gradient: Any) -> Tensor:
             )
         return ops.ones(root.type.shape, dtype=root.type.dtype)
     seed = gradient if isinstance(gradient, Tensor) else current().lift(gradient, root.type.dtype)
-    if seed.type is not root.type:
+    if whole_of(seed.type) is not whole_of(root.type):
         raise ShapeError(f"a cotangent of {root.type} must have that type, not {seed.type}")
     return seed

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
 import sys
 
 import numpy as np
@@ -9,7 +11,14 @@ import numpy as np
 import hybrid as hy
 import hybrid.distributed as dist
 from hybrid.distributed import blocks, partial, shard, whole
-from hybrid.errors import ArgumentError, ArgumentTypeError, AxisError, GradientError, ShapeError
+from hybrid.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    AxisError,
+    CaptureError,
+    GradientError,
+    ShapeError,
+)
 from hybrid.models.gpt import GPT, Config
 
 dist.init(timeout=30)
@@ -170,6 +179,42 @@ def outside_gradients() -> None:
             assert p.grad.type is p.type
 
 
+def state() -> None:
+    """What is whole is loaded into parts; what would write parts for the whole is refused."""
+    whole_state = {name: p.numpy() for name, p in perceptron(False)[0].state_dict().items()}
+    model, _ = perceptron(True)
+    for p in model.parameters():
+        p.assign(hy.zeros(p.shape))
+    types = [p.type for p in model.parameters()]
+    model.load_state_dict(whole_state)
+    for p, value in zip(model.parameters(), whole_state.values(), strict=True):
+        assert whole(p).numpy().tobytes() == value.tobytes()
+    other = copy.deepcopy(model)
+    assert [p.type for p in (*other.parameters(), *model.parameters())] == types * 2
+    model.load_state_dict({name: whole(p) for name, p in other.state_dict().items()})
+    doubled = model.to(hy.float64)[0].weight
+    assert doubled.nbytes == 2 * other[0].weight.nbytes and doubled.dtype is hy.float64
+    if SIZE == 1:
+        return
+    w = other[0].weight.detach()
+    for call, said in [
+        (lambda: hy.save({"w": w}, "/dev/null"), "saving of f32[32,8]"),
+        (lambda: pickle.dumps(w), "pickling of f32[32,8]"),
+        (lambda: hy.export(other, "/dev/null", hy.zeros((2, 8))), "exporting of f32[32,8]"),
+        (lambda: hy.hybridize(lambda w: hy.sum(w[w > 0]))(w), "sizes that depend on values, in"),
+    ]:
+        try:
+            call()
+        except (ArgumentError, CaptureError) as error:
+            assert str(error).startswith(said) and "Fix: " in str(error), error
+        else:
+            raise AssertionError(said)
+    kept = w * 2
+    (other[0].weight * 2).backward(hy.ones((32, 8)))
+    near(other[0].weight.grad, np.full((32, 8), 2.0))
+    near(kept, whole(w).numpy() * 2)
+
+
 def gpt(tp: str | None, mesh):
     hy.random.seed(0)
     model = GPT(Config(tokens=32, block=8, width=16, heads=4, depth=2))
@@ -218,7 +263,7 @@ def language_model() -> None:
             assert [head.partition(",")[0] for head in heads] == ["dp: 2 ranks", "tp: 2 ranks"]
 
 
-TESTS = (values, mistakes, training, outside_gradients, language_model)
+TESTS = (values, mistakes, training, outside_gradients, state, language_model)
 for test in TESTS:
     if len(sys.argv) < 2 or test.__name__ in sys.argv[1:]:
         test()
