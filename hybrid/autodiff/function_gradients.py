@@ -11,10 +11,11 @@ from hybrid.autodiff.tape import cotangents, node_of, path_leads_beyond, seed_fo
 from hybrid.core.dataclass import dataclass
 from hybrid.core.tree import describe, flatten, tree_map, unflatten
 from hybrid.core.types import TensorType
-from hybrid.eager.tensor import Tensor
+from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from hybrid.ir.interpreter import current
 from hybrid.ir.record import AnyRecord, keeping_operands, recording
+from hybrid.ops.communication.layout_op import in_layout
 
 
 def no_grad() -> recording:
@@ -48,7 +49,11 @@ def variables_of(leaves: Sequence[Any], what: str) -> tuple[list[Tensor], list[A
             )
         with recording(True):
             fresh = tensor if tensor.record is None else ops.identity(tensor)
-        made.append(current().variable(fresh) if fresh.record is None else fresh)
+        variable = current().variable(fresh) if fresh.record is None else fresh
+        if variable.type is not tensor.type:  # traced, and ranks share it
+            record, variable = variable.record, make_tensor(tensor.type, variable.content)
+            variable.record = record
+        made.append(variable)
     return made, [t.record for t in made]
 
 
@@ -65,7 +70,11 @@ def pulled(
     seeds = [(record, ct) for record, ct in outputs if record is not None]
     targets = [node_of(record)[0] for record in roots]
     grads = cotangents(seeds, targets) if seeds else [None] * len(targets)
-    return [_zeros(v.type) if g is None else g for v, g in zip(variables, grads, strict=True)]
+    found = [_zeros(v.type) if g is None else g for v, g in zip(variables, grads, strict=True)]
+    return [
+        in_layout(g, v.type) if v.type.layout or g.type.layout else g
+        for v, g in zip(variables, found, strict=True)
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from hybrid.ir.record import AnyRecord, Leaf, Output, Record, node_of
 
 def make_snapshot(saved: Any) -> Any:
     """The saved operand as a Tensor with its history, or its type if only that was saved."""
-    if type(saved) is TensorType:
+    if isinstance(saved, TensorType):
         return saved
     type_, data, record = saved
     tensor = make_tensor(type_, data)
@@ -27,7 +27,7 @@ def make_snapshot(saved: Any) -> Any:
 def restored(node: Record, index: int) -> Any:
     """The saved result ``index`` of ``node`` as a Tensor with its history, or its type."""
     saved = node.results[index]
-    if type(saved) is TensorType:
+    if isinstance(saved, TensorType):
         return saved
     tensor = make_tensor(*saved)
     tensor.record = node if len(node.results) == 1 else Output(node, index)
@@ -36,7 +36,7 @@ def restored(node: Record, index: int) -> Any:
 
 def saved_type(saved: Any) -> TensorType:
     """The type of a saved operand or result."""
-    return saved if type(saved) is TensorType else saved[0]
+    return saved if isinstance(saved, TensorType) else saved[0]
 
 
 def type_of(record: AnyRecord) -> TensorType:

@@ -29,6 +29,7 @@ from hybrid.autodiff.presence import (
 from hybrid.autodiff.record_values import Edge, Node, TapeValue, make_snapshot, restored, saved_type
 from hybrid.core.dataclass import dataclass
 from hybrid.core.imports import above
+from hybrid.core.layouts import whole_of
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import (
@@ -52,6 +53,7 @@ from hybrid.ir.record import (
     recording,
 )
 from hybrid.memory import native
+from hybrid.ops.communication.layout_op import in_layout
 from hybrid.ops.flow.control import CONTROL
 from hybrid.ops.index.items import OF_LISTS
 
@@ -511,6 +513,8 @@ def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> 
         if back is not None:
             leaves, grads = back.gathered(leaves, [plain(grad) for grad in grads])
         for leaf, grad in zip(leaves, grads, strict=True):
+            if isinstance(grad, Tensor) and grad.type is not leaf.type:  # ranks share one of them
+                grad = in_layout(grad, leaf.type)
             if grad is not None:
                 old = interpreter.read_tensor_attribute(leaf, "grad")
                 if old is None:
@@ -545,6 +549,6 @@ def seed_for(root: Tensor, gradient: Any) -> Tensor:
             )
         return ops.ones(root.type.shape, dtype=root.type.dtype)
     seed = gradient if isinstance(gradient, Tensor) else current().lift(gradient, root.type.dtype)
-    if seed.type is not root.type:
+    if whole_of(seed.type) is not whole_of(root.type):
         raise ShapeError(f"a cotangent of {root.type} must have that type, not {seed.type}")
     return seed

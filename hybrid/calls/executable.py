@@ -16,6 +16,7 @@ from hybrid.calls.bind.precomputed import PrecomputedResults, fits, fixed_source
 from hybrid.calls.bind.stream_call import QueuedBinding
 from hybrid.core.dataclass import dataclass, field
 from hybrid.core.timing import phase
+from hybrid.core.tree import LEAF
 from hybrid.core.types import TensorType
 from hybrid.eager.fused_calls import optimized_parts, optimized_plan
 from hybrid.eager.launch import call_plan
@@ -24,6 +25,7 @@ from hybrid.eager.thread_state import STATE
 from hybrid.ir.interpreter import current
 from hybrid.ir.record import Leaf, Output, Record, is_recording, recording
 from hybrid.memory.native import plan_nbytes
+from hybrid.passes.layouts.local_graph import laid_like
 from hybrid.plan import Plan
 from hybrid.trace.alias.row_limits import needs_run
 from hybrid.trace.capture.backward import backward_of
@@ -87,6 +89,14 @@ class Opened(Protocol):
 def _known(capture: Capture, fixed: Sequence[int], fast: bool) -> Plans:
     """The plan of ``capture``, and what it leaves to be computed ahead."""
     known = capture.plans
+    if known is None and capture.is_shared:
+        params = capture.graph.params
+        wanted = {output: params[source].type for source, output in capture.writes}
+        for write in capture.place_writes:  # gradients are held as what they belong to
+            leaf, made = write.address.owner, write.recipe.leaves
+            if isinstance(leaf, Leaf) and write.recipe.structure == LEAF and made[0][0] == "output":
+                wanted[made[0][1]] = leaf.type
+        return optimized_plan(capture.graph, fast=fast, wanted=wanted), (), None
     if known is None or not set(known[1]) <= set(fixed):
         known = optimized_parts(capture.graph, fixed, fast=fast)
     if known[2] is not None and not fits(known[2]):
@@ -312,7 +322,8 @@ class CallOp:
             plan = self.plans.get(backward)
             if plan is None:
                 plan = backward.plan and backward.plan()
-                plan = plan or optimized_plan(backward.graph, fast=self.planned.fast)
+                graph = laid_like(backward.graph, [t.type for t in operands])
+                plan = plan or optimized_plan(graph, fast=self.planned.fast)
                 self.plans[backward] = plan
             grads = call_plan(plan, operands)
         for at, (i, where) in enumerate(zip(backward.reached, backward.flags, strict=True)):
@@ -415,6 +426,13 @@ class PlanInfo:
         """
         assert self.plan is not None
         return self.plan.schedule()
+
+    def layout(self) -> str:
+        """How ranks share the tensors of the plan: a line for each op whose results are not the
+        same on all of them, with what was moved for it; empty where nothing is shared.
+        """
+        assert self.plan is not None
+        return getattr(self.plan, "layouts", "")
 
     def __str__(self) -> str:
         filed = f"; {self.filed}" if self.filed else ""

@@ -255,6 +255,7 @@ class Ledger:
         self.plans[planned] = None
         self.epochs |= bool(capture.facts)
         self.communicates |= any([node.op.communicates for node in capture.graph.walk()])
+        self.communicates |= capture.is_shared
         one = self.groups.setdefault(group, PlanGroup())
         one.plans += 1
         if need.kind is BINDING:

@@ -31,6 +31,7 @@ Opened = Mapping[Place, Hashable]  # axes of one number, or of one Dim, have one
 Trace = Callable[[NumberInputs, Opened], Capture]
 AtSizes = tuple[OpenCapture, Sequence[int]]
 _NONE: Mapping[Axis, Declared] = {}
+_SHARED = "ranks share some of its tensors"
 _REMEMBERED = 16  # calls whose shapes tell which axes change
 MOST = 8  # open captures of a family: a function that needs more tells sizes apart
 
@@ -103,7 +104,8 @@ class OpenFamily:
 
     def captured(self, leaves: Sequence[Any], capture: Capture) -> None:
         """Take note that the call was captured for its sizes alone, and raised nothing."""
-        self.refusal, self._failure = self.refusal or self._failure, ""
+        shared = _SHARED if capture.is_shared else ""
+        self.refusal, self._failure = self.refusal or shared or self._failure, ""
         if self._numbers and (self.refusal or len(self.captures) == MOST):  # of some, perhaps
             self.specific = self.specific or self.refusal or "they make too many captures"
         self._look_outside(leaves, capture)
@@ -204,6 +206,9 @@ class OpenFamily:
             if self.declared and isinstance(error, CaptureError):
                 raise
             self._failure = (str(error) or type(error).__name__).splitlines()[0]
+            return None
+        if made.is_shared:
+            self.refusal = _SHARED
             return None
         axes = made.open_axes
         assert axes is not None

@@ -138,6 +138,7 @@ class TensorType:
     rank: int
     size: int
     nbytes: int
+    layout = None  # how the ranks of a mesh share a tensor: see ``hybrid.core.layouts``
 
     def __repr__(self) -> str:
         return f"{self.dtype.short}[{','.join(map(str, self.shape))}]"

@@ -14,7 +14,9 @@ from hybrid.distributed.data_parallelism import data_parallel
 from hybrid.distributed.distributed_sampler import DistributedSampler
 from hybrid.distributed.job_files import load, local_nbytes, save
 from hybrid.distributed.meshes import Mesh, mesh
+from hybrid.distributed.pipelines import pipeline
 from hybrid.distributed.row_shares import mean, rows
+from hybrid.distributed.shared_tensors import blocks, partial, shard, whole
 from hybrid.distributed.world import init, rank, size
 from hybrid.errors import (
     CollectiveMismatchError,
@@ -34,6 +36,7 @@ __all__ = [
     "all_reduce",
     "all_to_all",
     "barrier",
+    "blocks",
     "broadcast",
     "data_parallel",
     "init",
@@ -41,11 +44,15 @@ __all__ = [
     "local_nbytes",
     "mean",
     "mesh",
+    "partial",
+    "pipeline",
     "rank",
     "recv",
     "reduce_scatter",
     "rows",
     "save",
     "send",
+    "shard",
     "size",
+    "whole",
 ]

@@ -29,7 +29,14 @@ from hybrid.core.types import (
     tensor_type,
 )
 from hybrid.eager.launch import Launch, fill, launch_of, remember
-from hybrid.eager.tensor import SCALARS, Tensor, make_tensor, refuse_leaked, scalar_key
+from hybrid.eager.tensor import (
+    SCALARS,
+    Tensor,
+    make_tensor,
+    refuse_leaked,
+    refused_part,
+    scalar_key,
+)
 from hybrid.errors import ArgumentTypeError, RangeError, ShapeError, SharingError
 from hybrid.ir import Graph, Op, Value
 from hybrid.ir.interpreter import set_bottom
@@ -58,6 +65,8 @@ def _call_python(
 
 def array_of(tensor: Tensor) -> np.ndarray:
     """A view of the values of an eager tensor; of bfloat16 numbers it is one of their bits."""
+    if tensor.type.layout is not None:
+        raise refused_part("the values", tensor.type)
     memory = native.view(tensor.content, tensor.nbytes)
     return np.frombuffer(memory, memory_dtype(tensor.dtype)).reshape(tensor.shape)
 

@@ -21,6 +21,8 @@ from hybrid.ir.interpreter import interpreting
 from hybrid.ir.record import is_recording, record_call
 from hybrid.memory import native
 from hybrid.passes import Precomputation, run_parts, run_pipeline
+from hybrid.passes.layouts.local_graph import is_laid
+from hybrid.passes.layouts.shared_graph import graph_of_rank, is_shared
 from hybrid.plan import Plan, make_plan
 
 MAX_CONSTANT = 4096  # bytes that a remembered call keeps
@@ -32,9 +34,18 @@ def optimized(graph: Graph, *, fast: bool = False) -> Graph:
         return run_pipeline(graph, evaluate=_evaluate, fast=fast)
 
 
-def optimized_plan(graph: Graph, *, fast: bool = False) -> Plan:
-    """The plan of the optimized ``graph``."""
-    return make_plan(optimized(graph, fast=fast))
+def optimized_plan(
+    graph: Graph, *, fast: bool = False, wanted: dict[int, TensorType] | None = None
+) -> Plan:
+    """The plan of the optimized ``graph``.
+
+    Where ranks share tensors it is that of this rank; ``wanted`` are the types, with their layouts,
+    of some results.
+    """
+    if not is_shared(graph):
+        return make_plan(optimized(graph, fast=fast))
+    graph, types, page = graph_of_rank(graph, wanted or {})
+    return make_plan(optimized(graph, fast=fast), output_types=types, layouts=page)
 
 
 def split(
@@ -125,7 +136,7 @@ class _Watcher(Eager):
 
     def _value(self, tensor: Tensor) -> Value | None:
         value = self.values.get(id(tensor))
-        if value is not None or tensor.type.nbytes > MAX_CONSTANT:
+        if value is not None or tensor.type.nbytes > MAX_CONSTANT or tensor.type.layout:
             return value
         data = bytes(native.view(tensor.content, tensor.type.nbytes))
         attrs = {"shape": tensor.type.shape, "dtype": tensor.type.dtype, "data": data}
@@ -154,15 +165,20 @@ class _Watcher(Eager):
             if type(result) is Tensor:
                 return launch if launch and launch.type is result.type else _Retyped(launch, result)
         else:
-            launch = Launch(optimized(self.builder.finish(values))) if plan else False
+            launch = self._whole_launch(self.builder.finish(values)) if plan else False
         return (
             launch if type(result) is Tensor or not launch else _PartsLaunch(launch, _maker(result))
         )
 
+    def _whole_launch(self, graph: Graph) -> Launch:
+        return Launch(graph if is_laid(graph) else optimized(graph))
+
     def recipe(self, result: Any) -> _Recipe | None:
         """What gives ``result`` again op by op: see ``learned``."""
-        values = self._values_of(result)
-        if not values or any(v is None or v in self.builder.params for v in values):
+        values, params = self._values_of(result), self.builder.params
+        if not values or any(v is None or v in params for v in values):
+            return None
+        if any([v.type.layout is not None for v in params]):  # results have types of their own
             return None
         return _Recipe(self.builder, values, None if type(result) is Tensor else _maker(result))
 

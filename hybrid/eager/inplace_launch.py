@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-from hybrid.eager.launch import fill, launch_for
+from hybrid.eager.launch import fill, launch_for, plan_into
 from hybrid.eager.tensor import Tensor, refuse_leaked
 from hybrid.ir import Op
 from hybrid.ir.record import Leaf, set_record
@@ -51,7 +51,10 @@ class InplaceCall:
     ) -> None:
         """``given`` are the positions of the operands that come with each run."""
         self.key, self.kind = key, written[0].type  # converted modules have other types
-        self.plan = launch_for(op, tuple([t.type for t in operands]), attrs).plan
+        types, results = [tuple([t.type for t in ts]) for ts in (operands, written)]
+        self.plan = launch_for(op, types, attrs).plan
+        if self.plan.output_types != results:  # ranks share some of them, and hold results so
+            self.plan = plan_into(op, types, attrs, results)
         self.handle = self.plan.handle
         self.storages = [native.storage(t.nbytes) for t in self.plan.output_types]
         count = len(written)

@@ -12,6 +12,8 @@ from hybrid.ir.interpreter import current
 from hybrid.ir.lowering import row_major
 from hybrid.memory import native
 from hybrid.memory.buffers import MAX_BYTES
+from hybrid.passes import run_pipeline
+from hybrid.passes.layouts.local_graph import is_laid, local_graph
 from hybrid.plan import Plan, make_plan
 
 MAX_LAUNCHES = 2048  # per op; the oldest half goes when it is full
@@ -31,16 +33,20 @@ class Launch:
         """``offset``: the result is the operand's bytes from there on, under another type."""
         results = graph.results
         self.regions = regions  # kept alive: their ids are in the key
-        self.type = results[0].type if results else None
+        self.types = [v.type for v in results]
+        if is_laid(graph):
+            offset, self.plan = None, _local_plan(graph)
+            self.types = list(self.plan.output_types)
+        else:
+            self.plan = make_plan(graph) if offset is None else None
+        self.type = self.types[0] if results else None
         self.make, self.storage = native.storage(self.type.nbytes if results else 0)
         self.offset = offset
         whole = graph.params[0].type.nbytes if offset == 0 else 0
         self.is_alias = offset == 0 and 2 * self.type.nbytes >= whole  # the memory itself is shared
-        self.plan = make_plan(graph) if offset is None else None
         self.handle = None if self.plan is None else self.plan.handle  # None: not for the fast path
         count = len(graph.params)
         self.call = _CALLS.get(count) if self.handle is not None and len(results) == 1 else None
-        self.types = [v.type for v in results]
         self.array = native.pointer_array(len(results) + count)
 
     def run(self, operands: Sequence[Tensor]) -> tuple[Tensor, ...]:
@@ -64,13 +70,30 @@ class Launch:
         return tuple([make_tensor(v, data) for v, data in zip(self.types, outputs, strict=True)])
 
 
+def plan_into(
+    op: Op, types: tuple[TensorType, ...], attrs: tuple, results: Sequence[TensorType]
+) -> Plan:
+    """The plan of one op whose results are held as ``results`` say."""
+    return _local_plan(_graph_of(op, types, attrs, ()), dict(enumerate(results)))
+
+
+def _graph_of(op: Op, types: tuple[TensorType, ...], attrs: tuple, regions: tuple) -> Graph:
+    builder = Builder(op.name)
+    operands = [builder.param(t) for t in types]
+    return builder.finish(builder.apply(op, operands, attrs, regions=regions))
+
+
+def _local_plan(graph: Graph, wanted: dict[int, TensorType] | None = None) -> Plan:
+    """The plan of this rank, for tensors that ranks share."""
+    local = local_graph(graph, wanted or {})
+    return make_plan(run_pipeline(local.graph), output_types=local.results)
+
+
 def launch_of(
     op: Op, types: tuple[TensorType, ...], attrs: tuple, regions: tuple = (), *, views: bool = True
 ) -> Launch:
     """A launch of one op; unless ``views``, by a plan in any case."""
-    builder = Builder(op.name)
-    operands = [builder.param(t) for t in types]
-    graph = builder.finish(builder.apply(op, operands, attrs, regions=regions))
+    graph = _graph_of(op, types, attrs, regions)
     return Launch(graph, offset=_offset(op, types, attrs) if views else None, regions=regions)
 
 

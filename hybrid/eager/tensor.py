@@ -16,6 +16,7 @@ import numpy as np
 from hybrid import ops
 from hybrid.config import advance_epoch
 from hybrid.core.imports import above
+from hybrid.core.layouts import layout_text, local_of, whole_of
 from hybrid.core.open_numbers import open_number
 from hybrid.core.types import DEVICE, DType, Shape, TensorType, bfloat16, float32, require_device
 from hybrid.eager.batched_value import Lane, leaked, refuse_leaked, shared
@@ -35,6 +36,7 @@ from hybrid.ir.record import AnyRecord, Leaf, is_recording, record_binary
 from hybrid.memory import native
 from hybrid.memory.bfloat16 import array_dtype, memory_dtype
 from hybrid.memory.buffers import export, part_at
+from hybrid.ops.communication.layout_op import in_layout
 from hybrid.ops.shapes.shape import reshape_method
 
 SCALARS: dict[Any, Tensor] = {}  # by ``scalar_key``: the constants of numbers met before
@@ -124,8 +126,12 @@ class Tensor:
             return current().text_of(self, "r")
         if isinstance(self.content, Value):
             return repr(self.content) if isinstance(self.content, Lane) else f"<traced {self.type}>"
-        text = np.array2string(self._wide().numpy(), separator=", ", prefix="tensor(")
         mark = ", requires_grad=True" if self.record is not None else ""
+        if self.type.layout is not None:
+            part = np.array2string(self._part()._wide().numpy(), separator=", ", prefix="tensor(")
+            held = layout_text(self.type.layout)
+            return f"tensor({part}, dtype={self.type.dtype.name}{mark}, {held} of {self.type})"
+        text = np.array2string(self._wide().numpy(), separator=", ", prefix="tensor(")
         return f"tensor({text}, dtype={self.type.dtype.name}{mark})"
 
     __hash__ = object.__hash__
@@ -142,6 +148,8 @@ class Tensor:
             if isinstance(self.content, Lane):
                 return shared(self.content, asked)._array(asked, read_only=read_only)
         kind, as_bits = self.type, asked == "DLPack"
+        if kind.layout is not None:
+            raise refused_part(asked, kind)
         dtype = memory_dtype(kind.dtype) if as_bits else array_dtype(kind.dtype, asked)
         if not kind.size:
             return np.empty(kind.shape, dtype)
@@ -155,6 +163,10 @@ class Tensor:
     def _repr_html_(self) -> str:
         """The type and a table of values, for notebooks."""
         return above.tensor_html(self)
+
+    def _part(self) -> Tensor:
+        """What this rank holds of it, as a tensor of its own."""
+        return make_tensor(local_of(self.type), self.content)
 
     def _wide(self) -> Tensor:
         """The same numbers in a dtype that NumPy has."""
@@ -270,7 +282,9 @@ class Tensor:
         """
         if not isinstance(value, Tensor):
             value = current().lift(value, self.type.dtype)
-        if value.type is not self.type:
+        if value.type is not self.type and whole_of(value.type) is whole_of(self.type):
+            value = in_layout(value, self.type)
+        elif value.type is not self.type:
             raise (ShapeError if value.type.shape != self.type.shape else DTypeError)(
                 f"{value.type} cannot be assigned to a tensor of {self.type}",
                 why="A tensor keeps its type.",
@@ -306,7 +320,8 @@ class Tensor:
         self.write_in_place(ops.setitem(self, key, value))
 
     def __getitem__(self, key: Any) -> Tensor:
-        if self.record is None and not ACTIVE and not isinstance(self.content, Value):
+        plain = self.record is None and self.type.layout is None
+        if plain and not ACTIVE and not isinstance(self.content, Value):
             found = part_at(self.type, key)
             if found is not None:
                 return make_tensor(found[1], native.part(self.content, found[0], found[1].nbytes))
@@ -344,8 +359,12 @@ class Tensor:
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
         leaf = getattr(self, "leaf", None)
-        if value is not None and (not isinstance(value, Tensor) or value.type is not self.type):
+        if value is not None and not (
+            isinstance(value, Tensor) and whole_of(value.type) is whole_of(self.type)
+        ):
             raise ArgumentTypeError(f"the gradient of {self.type} must be a tensor of that type")
+        if value is not None and value.type is not self.type:  # ranks share one of them
+            value = in_layout(value, self.type)
         if leaf is not None:
             current().write_tensor_attribute(leaf, "grad", value)
         elif value is not None:
@@ -429,6 +448,16 @@ def make_tensor(type: TensorType, data: Any) -> Tensor:
     made = _new(Tensor)
     made.type, made.content, made.record = type, data, None
     return made
+
+
+def refused_part(asked: str, type: TensorType) -> ArgumentError:
+    """What is raised where the values of a tensor are asked for that ranks share."""
+    return ArgumentError(
+        f"{asked} of {type}, of which this rank has its part alone",
+        at=author_location(),
+        why=f"It is shared by ranks: {layout_text(type.layout)}.",
+        fix="ask hybrid.distributed.whole(x) for it on all ranks, who all call that",
+    )
 
 
 def current_content(tensor: Tensor) -> Any:

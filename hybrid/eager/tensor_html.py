@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.layouts import layout_text
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Value
 from hybrid.ir.interpreter import ACTIVE, current
@@ -33,7 +34,11 @@ def tensor_html(x: Tensor) -> str:
     facts = [f"{x.dtype.name}, {x.size:,} elements" if x.size != 1 else x.dtype.name]
     if x.record is not None:
         facts.append("requires_grad")
-    parts = [*_traced(x)] or [*_tables(x)]
+    if x.type.layout is not None:
+        facts.append(f"{layout_text(x.type.layout)}: this rank has")
+        parts = [*_tables(x._part())]
+    else:
+        parts = [*_traced(x)] or [*_tables(x)]
     return (
         f'<style>{STYLE}</style><div class="hybrid-tensor"><div><b>{type(x).__name__}</b> '
         f'{escape(str(x.type))} <span class="faint">{", ".join(facts)}</span></div>'

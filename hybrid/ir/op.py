@@ -109,6 +109,7 @@ class Op:
         self.jvp_rule: Callable[..., Any] | None = None
         self.batch_rule: Callable[..., Any] | None = None
         self.couple_rule: Callable[..., Any] | None = None
+        self.share_rule: Callable[..., Any] | None = None
         self.alias_rule: Callable[..., Any] | None = None
         self.record_of: int | None = None  # the operand whose record is that of the result
         self.lowering_rule: Callable[..., Any] | None = None
@@ -177,6 +178,16 @@ class Op:
         self.couple_rule = function
         return function
 
+    def shares(self, function: Callable[..., Any]) -> Callable[..., Any]:
+        """``(cut, operands, results, **attrs)``, the last two types -> the ways in which ranks
+        compute the op together, each with parts of its operands and results.
+
+        Elementwise ops go without; of others without one, each rank computes all.  See
+        ``hybrid/ops/support/shared_work.py`` for what a rule returns.
+        """
+        self.share_rule = function
+        return function
+
     def aliases(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """``(record)`` -> which results are an operand itself, of an op that hands some on."""
         self.alias_rule = function
@@ -213,12 +224,14 @@ class Op:
         is not pure (whose attributes hold functions), runs every time: nothing is kept alive.
         """
         if self.has_regions or not self.pure:
+            types = tuple([t if t.layout is None else t.whole for t in types])
             owned = {"regions": regions} if self.has_regions else {}
             result = self.rule(*types, **owned, **dict(attrs))
             return result if isinstance(result, tuple) else (result,)
         key = (types, attrs)
         found = self._inferred.get(key)
         if found is None:
+            types = tuple([t if t.layout is None else t.whole for t in types])
             if not self.variadic and len(types) != len(self.operand_names):
                 raise ArgumentTypeError(
                     f"{self.name} takes {len(self.operand_names)} operands, not {len(types)}"

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from hybrid import ops
 from hybrid.config import advance_epoch
+from hybrid.core.layouts import laid_type
 from hybrid.core.tree import flatten
 from hybrid.core.types import float64
 from hybrid.eager.inplace_launch import Calls
@@ -16,6 +17,7 @@ from hybrid.errors import ArgumentError, CaptureError, author_location
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.nn.modules.parameter import in_dtype, working_dtype
 from hybrid.number import Number, check, to_float
+from hybrid.ops.communication.layout_op import in_layout
 from hybrid.ops.support.operand_checks import require_number
 from hybrid.optim.rule import LIMITS, Rule, check_settings, require_betas
 
@@ -231,7 +233,9 @@ def _first_state(rule: Rule, parameter: Tensor) -> State:
 
     def made(name: str, shape: tuple[int, ...]) -> Tensor:
         start = starts.get(name, 0.0)
-        return ops.full(shape, start, dtype=dtype) if start else ops.zeros(shape, dtype=dtype)
+        value = ops.full(shape, start, dtype=dtype) if start else ops.zeros(shape, dtype=dtype)
+        layout = parameter.type.layout if shape == parameter.shape else None
+        return value if layout is None else in_layout(value, laid_type(value.type, layout))
 
     return State(
         tuple([made(name, parameter.shape) for name in rule.moments]),

@@ -49,6 +49,8 @@ class Plan:
     sizes: Sizes
     origin: Callable[[], tuple[Graph, Lowered, Placement]]  # what it was made of, or would be
     callbacks: Callbacks | None = None  # of all its runs; None: it calls no Python
+    # The layouts of a graph whose tensors ranks share, for people; empty without such.
+    layouts: str = ""
     # The arrays that C was given, where they are not those of the steps of its origin.
     written: Callable[[], native.PlanArrays] | None = None
 
@@ -127,10 +129,17 @@ class Plan:
             raise
 
 
-def make_plan(graph: Graph, *, parallel: bool = True) -> Plan:
+def make_plan(
+    graph: Graph,
+    *,
+    parallel: bool = True,
+    output_types: tuple[TensorType, ...] | None = None,
+    layouts: str = "",
+) -> Plan:
     """Lower ``graph``, schedule its steps, place its buffers, and build the C plan.
 
-    Without ``parallel`` all steps run one after the other.
+    Without ``parallel`` all steps run one after the other.  Ranks that share tensors give their
+    ``output_types``, with layouts, and a text about these.
     """
     lowered, placement = lowered_of(graph, parallel)
     with phase("write"):
@@ -145,12 +154,13 @@ def make_plan(graph: Graph, *, parallel: bool = True) -> Plan:
     plan = Plan(
         handle=handle,
         input_types=tuple([v.type for v in graph.params]),
-        output_types=tuple([v.type for v in graph.results]),
+        output_types=output_types or tuple([v.type for v in graph.results]),
         donations=placement.donations,
         exposed=placement.exposed,
         sizes=sizes,
         origin=lambda: (graph, lowered, placement),
         callbacks=writer.callbacks if writer.native.hosts else None,
+        layouts=layouts,
     )
     return known(plan)
 

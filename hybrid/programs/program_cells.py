@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from hybrid.eager.tensor import Tensor
+from hybrid.eager.tensor import Tensor, refused_part
 from hybrid.memory import native
 from hybrid.nn import Module
 from hybrid.optim.optimizer import Optimizer, named_state
@@ -91,6 +91,8 @@ class ProgramCells:
         if number is None:
             (name, role), *others = self._names.get(id(tensor)) or [(otherwise, Role(0))]
             number = self._number[key] = len(self.records)
+            if tensor.type.layout is not None:
+                raise refused_part("exporting", tensor.type)
             content = bytes(native.view(tensor.content, tensor.type.nbytes))
             aliases = [other for other, _ in others]
             made = CellRecord(self._free(name), FileType.of(tensor.type), role, content, aliases)

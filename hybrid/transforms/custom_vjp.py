@@ -14,6 +14,7 @@ from typing import Any
 
 from hybrid.autodiff.flow import flows_of
 from hybrid.core.dataclass import dataclass
+from hybrid.core.layouts import whole_of
 from hybrid.core.tree import LEAF, Structure, describe, flatten, unflatten
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
@@ -180,7 +181,7 @@ class custom_vjp:
             raise ArgumentTypeError(
                 f"{what} {type(ct).__name__} for argument {at}", fix="return a tensor, or None"
             )
-        if ct.type is not leaf.type:
+        if whole_of(ct.type) is not whole_of(leaf.type):
             raise ShapeError(
                 f"{what} {ct.type} for argument {at}, which holds {leaf.type}",
                 why="A cotangent has the type of what it belongs to.",

@@ -19,7 +19,7 @@ import numpy as np
 
 from hybrid.core.imports import optional
 from hybrid.eager.interop import asarray
-from hybrid.eager.tensor import Tensor
+from hybrid.eager.tensor import Tensor, refused_part
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.memory import native
 from hybrid.weights.header import METADATA, NAMES, PREFIX, SHARED
@@ -51,6 +51,9 @@ def save(state: Any, path: Any, *, metadata: Mapping[str, str] | None = None) ->
     state, path = _in_order(state, path)
     safetensors = optional("safetensors", "io", "hybrid.save")
     tensors, tree = _tensors(state)
+    for tensor in tensors.values():
+        if tensor.type.layout is not None:
+            raise refused_part("saving", tensor.type)
     if metadata is None:
         metadata = getattr(state, "metadata", {})
     kept, shared = _distinct(tensors)

@@ -46,6 +46,8 @@ def functions_of(member: Any) -> list[types.FunctionType]:
 
 def type_of(kind: DType | TensorType) -> tuple[Any, ...]:
     """Return the plain values that identify a dtype or tensor type."""
+    if isinstance(kind, TensorType) and kind.layout is not None:
+        raise Unkeepable("ranks share some of its tensors")
     return (kind.short,) if isinstance(kind, DType) else (kind.dtype.short, kind.shape)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hybrid import weights
 from hybrid.config import advance_epoch
+from hybrid.core.layouts import whole_of
 from hybrid.core.types import DEVICE, dtype_of, require_device
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
@@ -85,7 +86,7 @@ def load(module: Module, given: Any, strict: bool, assign: bool) -> LoadResult:
             fix=_fix(problems, strict),
         )
     for _, cell, value in chosen.values():
-        if value.type is not cell.type:
+        if whole_of(value.type) is not whole_of(cell.type):
             retype(cell, value)
         else:
             cell.assign(value)
@@ -134,9 +135,10 @@ def _take(name: str, cell: Tensor, given: Any, assign: bool, chosen: dict[int, A
         return [f"  wrong type: {name} is {type(value).__name__}, not a tensor"]
     if value.shape != cell.shape:
         return [f"  wrong shape: {name} is {value.type}, not {cell.type}"]
-    if value.type is not cell.type and not assign:
+    is_same = value.dtype is cell.dtype
+    if not is_same and not assign:
         return [f"  wrong dtype: {name} is {value.type}, not {cell.type}"]
-    if value.type is not cell.type and cell.requires_grad and not value.dtype.is_floating:
+    if not is_same and cell.requires_grad and not value.dtype.is_floating:
         return [f"  wrong dtype: {name} is {value.type} and requires a gradient"]
     first, _, other = chosen.setdefault(id(cell), (name, cell, value))
     if not _same(other, value):

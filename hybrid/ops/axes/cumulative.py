@@ -14,7 +14,7 @@ from hybrid.ops.axes.reduction import accumulating
 from hybrid.ops.shapes.concatenation import concat, part
 from hybrid.ops.shapes.creation import ones, zeros
 from hybrid.ops.shapes.shape import flatten, flip
-from hybrid.ops.support import axis_ties
+from hybrid.ops.support import axis_ties, shared_work
 from hybrid.ops.support.batching import along_axes
 from hybrid.ops.support.call_cache import remembered
 from hybrid.ops.support.derivatives import linear
@@ -161,6 +161,7 @@ def running_prod_jvp(tangents, y, x, *, axis):
 for _op in (running_sum, recurrence, running_prod):
     _op.batch(along_axes(_op))
     _op.couples(axis_ties.along_axis)
+    _op.shares(shared_work.tied(axis_ties.along_axis))
 
 
 @running_sum.samples

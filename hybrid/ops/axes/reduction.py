@@ -8,12 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.layouts import PARTIAL
 from hybrid.core.types import DEFAULT_FLOAT, Shape, TensorType, bool_, dtype_of, int64, uint64
 from hybrid.errors import ShapeError
-from hybrid.ir import Emit, Op, View, op
+from hybrid.ir import Emit, Op, View, get_op, op
 from hybrid.ir.lowering import reduced_order
 from hybrid.ops.elementwise.comparison import select, where
-from hybrid.ops.support import axis_ties
+from hybrid.ops.support import axis_ties, shared_work
 from hybrid.ops.support.batching import along_axes, along_one_axis
 from hybrid.ops.support.call_cache import remembered
 from hybrid.ops.support.derivatives import linear, reshaped, widened
@@ -297,6 +298,7 @@ def argmin_reference(x, *, axis, keepdims):
 for _op in (place_of_max, place_of_min):
     _op.batch(along_one_axis(_op))
     _op.couples(axis_ties.reduced(sums=False))
+    _op.shares(shared_work.tied(axis_ties.reduced(sums=False)))
 
 
 @place_of_max.samples
@@ -343,12 +345,38 @@ reduce_any.samples(_samples("bools", empty=True))
 reduce_all.samples(_samples("bools", empty=True))
 
 
+# By ranks that have parts ------------------------------------------------------------------------
+
+
+def _sharing(reduce: Op) -> shared_work.Rule:
+    """Along an axis that is cut, sums are terms; of others the ranks ask each other."""
+    linear = [(0,)] if reduce in (reduce_sum, reduce_mean) else []
+    rest = shared_work.tied(axis_ties.reduced(sums=reduce is reduce_sum), linear=linear, sums=True)
+    if reduce is reduce_sum:
+        return rest
+
+    def over_ranks(work, x, **attrs):
+        mine = reduce(x, **attrs)
+        if reduce is not reduce_mean:
+            return work.joined(reduce, mine)
+        return work.apply(get_op("divide"), (mine, work.number(work.axis.ranks, mine)), {})
+
+    def rule(cut, operands, results, **attrs):
+        ends = PARTIAL if reduce is reduce_mean else None
+        splits = [cut.of(operands[0], axis) for axis in attrs["axis"]]
+        ways = [shared_work.SharedWay((split,), (ends,), over_ranks) for split in splits if split]
+        return [*rest(cut, operands, results, **attrs), *ways]
+
+    return rule
+
+
 # Functions ---------------------------------------------------------------------------------------
 
 
 for _op in (reduce_sum, reduce_mean, reduce_prod, reduce_max, reduce_min, reduce_any, reduce_all):
     _op.batch(along_axes(_op))
     _op.couples(axis_ties.reduced(sums=_op is reduce_sum))
+    _op.shares(_sharing(_op))
 
 
 def _along(reduce: Op, x: Any, axis: Any, keepdims: bool) -> Any:

@@ -17,7 +17,7 @@ from hybrid.ir import op
 from hybrid.ops.index.indexing import scatter_along_add, take, take_along, to_rows
 from hybrid.ops.shapes.creation import zeros
 from hybrid.ops.shapes.shape import flatten, moveaxis, reshape
-from hybrid.ops.support import axis_ties
+from hybrid.ops.support import axis_ties, shared_work
 from hybrid.ops.support.batching import leading
 from hybrid.ops.support.call_cache import remembered, remembered_of_two
 from hybrid.ops.support.dtypes import common, converted
@@ -45,6 +45,7 @@ def order(x: TensorType, *, descending: bool = False) -> TensorType:
 
 
 order.couples(axis_ties.along_last)
+order.shares(shared_work.tied(axis_ties.along_last))
 
 
 @order.reference
@@ -88,6 +89,7 @@ def ordered(x: TensorType, *, descending: bool = False) -> TensorType:
 
 
 ordered.couples(axis_ties.along_last)
+ordered.shares(shared_work.tied(axis_ties.along_last))
 
 
 @ordered.reference
@@ -124,6 +126,7 @@ def foremost(x: TensorType, *, k: int, largest: bool = True) -> TensorType:
 
 
 foremost.couples(axis_ties.along_last)
+foremost.shares(shared_work.tied(axis_ties.along_last))
 
 
 @foremost.reference

@@ -25,7 +25,7 @@ from hybrid.errors import DTypeError, GraphError, ShapeError
 from hybrid.ir import Emit, View, op
 from hybrid.memory.channels import SMALL_SUM, WORLD, reach, tree_sum, whole_sum
 from hybrid.ops.shapes.shape import moveaxis
-from hybrid.ops.support import axis_ties
+from hybrid.ops.support import axis_ties, shared_work
 from hybrid.ops.support.batching import leading
 from hybrid.ops.support.derivatives import linear
 
@@ -314,6 +314,16 @@ def known_alike_samples(draw: Any) -> Any:
         for shape in [(), (0,), (3, 5)]:
             yield (draw(dtype, *shape),), {}
 
+
+# Along other axes of a mesh ----------------------------------------------------------------------
+
+# Ranks that have parts of what these are given have parts of what they give: not of the first axis,
+# where that is put together or cut.
+for _op in (all_reduce, reduce_to, broadcast):
+    _op.shares(shared_work.tied(axis_ties.everywhere, linear=[(0,)]))
+_but_first = axis_ties.all_but(lambda rank, **_: (0,))
+for _op in (all_gather, reduce_scatter, all_to_all):
+    _op.shares(shared_work.tied(_but_first, linear=[(0,)]))
 
 SHARED = (all_reduce, all_gather, broadcast)  # whose results are the same on all ranks
 

@@ -10,6 +10,7 @@ import numpy as np
 from hybrid.core.types import TensorType
 from hybrid.ir import op
 from hybrid.ops.elementwise import comparison
+from hybrid.ops.support import shared_work
 from hybrid.ops.support.call_cache import remembered
 from hybrid.ops.support.derivatives import diagonal, unbroadcast
 from hybrid.ops.support.dtypes import identity
@@ -34,6 +35,9 @@ def negative(x: TensorType) -> TensorType:
 @negative.reference
 def negative_reference(x):
     return np.negative(x)
+
+
+negative.shares(shared_work.elementwise(linear=[(0,)]))
 
 
 @diagonal(negative)
@@ -145,6 +149,9 @@ def add(a: TensorType, b: TensorType) -> TensorType:
     return broadcast_type("add", a, b)
 
 
+add.shares(shared_work.elementwise(linear=[(0, 1)]))
+
+
 @add.reference
 def add_reference(a, b):
     return np.add(a, b)
@@ -160,6 +167,9 @@ def subtract(a: TensorType, b: TensorType) -> TensorType:
     """``a - b``."""
     require_numeric("subtract", a=a, b=b)
     return broadcast_type("subtract", a, b)
+
+
+subtract.shares(shared_work.elementwise(linear=[(0, 1)]))
 
 
 @subtract.reference
@@ -179,6 +189,9 @@ def multiply(a: TensorType, b: TensorType) -> TensorType:
     return broadcast_type("multiply", a, b)
 
 
+multiply.shares(shared_work.elementwise(linear=[(0,), (1,)]))
+
+
 @multiply.reference
 def multiply_reference(a, b):
     return np.multiply(a, b)
@@ -194,6 +207,9 @@ def divide(a: TensorType, b: TensorType) -> TensorType:
     """``a / b``; the quotient of integers is float32."""
     require_floating("divide", a=a, b=b)
     return broadcast_type("divide", a, b)
+
+
+divide.shares(shared_work.elementwise(linear=[(0,)]))
 
 
 @divide.reference

@@ -8,6 +8,7 @@ import numpy as np
 
 from hybrid.core.types import TensorType, bool_, tensor_type
 from hybrid.ir import op
+from hybrid.ops.support import shared_work
 from hybrid.ops.support.call_cache import remembered_of_three
 from hybrid.ops.support.derivatives import diagonal, unbroadcast
 from hybrid.ops.support.dtypes import common
@@ -136,6 +137,9 @@ def select(condition: TensorType, a: TensorType, b: TensorType) -> TensorType:
     require_dtype("where", "condition", condition, bool_)
     require_same_dtype("where", a, b)
     return tensor_type(a.dtype, broadcast_shapes("where", condition, a, b))
+
+
+select.shares(shared_work.elementwise(linear=[(1, 2)]))
 
 
 @select.reference

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.layouts import PARTIAL, Split
 from hybrid.core.types import Shape, TensorType, int64, tensor_type
 from hybrid.errors import DTypeError, ShapeError
-from hybrid.ir import op
+from hybrid.ir import get_op, op
 from hybrid.ops.elementwise.comparison import where
 from hybrid.ops.shapes.creation import arange, zeros, zeros_like
 from hybrid.ops.shapes.shape import (
@@ -21,7 +22,7 @@ from hybrid.ops.shapes.shape import (
     region_samples,
     region_view,
 )
-from hybrid.ops.support import axis_ties
+from hybrid.ops.support import axis_ties, shared_work
 from hybrid.ops.support.batching import leading, with_rows
 from hybrid.ops.support.call_cache import remembered_of_any, remembered_of_two
 from hybrid.ops.support.derivatives import linear, reshaped, widened
@@ -68,6 +69,38 @@ def take_couples(operands, results, *, axis):
     others = [own for own in range(rank) if own != axis % rank]
     ties = [axis_ties.along(operands, results, [(0, own), (~0, own)]) for own in others]
     return [*ties, axis_ties.along(operands, results, [(1, 0), (~0, axis % rank)])]
+
+
+def _inside(work: Any, indices: Any, like: Any, axis: int, size: int) -> tuple[Any, Any]:
+    """Which ``indices`` name slices that this rank has, shaped to broadcast to ``like``; where."""
+    work.check_indices(indices, size)
+    inside, own = work.own_indices(indices, size)
+    shape = [1] * like.type.rank
+    shape[axis] = indices.type.shape[0]
+    return get_op("reshape")(inside, shape=tuple(shape)), own
+
+
+def _take_by_parts(work, x, indices, *, axis):
+    inside, own = _inside(work, indices, x, axis, x.type.shape[axis])
+    found = take_slices(x, own, axis=axis)
+    return get_op("where")(inside, found, work.number(0, found))
+
+
+def _add_by_parts(work, x, indices, updates, *, axis):
+    inside, own = _inside(work, indices, x, axis, x.type.shape[axis])
+    kept = get_op("where")(inside, updates, work.number(0, updates))
+    return add_slices(x, own, kept, axis=axis)
+
+
+@take_slices.shares
+def take_shares(cut, operands, results, *, axis):
+    """Of the rows of a table each rank gives those that it has, and zeros."""
+    axis %= operands[0].rank
+    ways = shared_work.tied(take_couples, linear=[(0,)])(cut, operands, results, axis=axis)
+    rows = cut.of(operands[0], axis)
+    if rows:
+        ways.append(shared_work.SharedWay((rows, None), (PARTIAL,), _take_by_parts))
+    return ways
 
 
 @take_slices.reference
@@ -154,6 +187,24 @@ def add_slices(
     require_numeric("scatter_add", x=x)
     _require_updates("scatter_add", x, indices, updates, axis)
     return x
+
+
+@add_slices.shares
+def scatter_add_shares(cut, operands, results, *, axis):
+    """Each rank adds to the slices that it has, or what it has to zeros."""
+    axis %= operands[0].rank
+
+    def others(operands, results, **_):
+        own = [a for a in range(operands[0].rank) if a != axis]
+        return [axis_ties.along(operands, results, [(0, a), (2, a), (~0, a)]) for a in own]
+
+    ways = shared_work.tied(others, linear=[(0, 2)])(cut, operands, results)
+    rows = cut.of(operands[0], axis)
+    if rows:
+        ways.append(shared_work.SharedWay((rows, None, None), (rows,), _add_by_parts))
+    if cut.of(operands[1], 0):
+        ways.append(shared_work.SharedWay((PARTIAL, Split(0), Split(axis)), (PARTIAL,)))
+    return ways
 
 
 @add_slices.reference
@@ -338,8 +389,16 @@ def scatter_along_add_jvp(tangents, _y, x, indices, updates):
     return scatter_along_add(_or_zeros(of_x, x), indices, _or_zeros(of_updates, updates))
 
 
+def _leading_ties(operands, results):
+    return [
+        axis_ties.along(operands, results, [*[(i, axis) for i in range(len(operands))], (~0, axis)])
+        for axis in range(operands[0].rank - 1)
+    ]
+
+
 for _op in (take_along, scatter_along_add):
     _op.batch(leading(_op))
+    _op.shares(shared_work.tied(_leading_ties))
 
 
 @scatter_along_add.samples
@@ -368,6 +427,25 @@ def slice_assign(
     require_same_dtype("slice_assign", x, value)
     require_shape("slice_assign", "value", value, size)
     return x
+
+
+@slice_assign.shares
+def slice_assign_shares(cut, operands, results, **attrs):
+    def ties(operands, results, *, start, size, step):
+        return [
+            axis_ties.along(operands, results, [(0, axis), (1, axis), (~0, axis)])
+            for axis, n in enumerate(operands[0].shape)
+            if (start[axis], size[axis], step[axis]) == (0, n, 1)
+        ]
+
+    rule = shared_work.tied(ties, linear=[(0, 1)], attrs=_part_of_region)
+    return rule(cut, operands, results, **attrs)
+
+
+def _part_of_region(attrs, results):
+    """An axis that is cut is replaced from end to end."""
+    sizes = zip(attrs["size"], results[0].shape, strict=True)
+    return attrs | {"size": tuple([min(size, n) for size, n in sizes])}
 
 
 @slice_assign.reference

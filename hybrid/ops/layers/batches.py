@@ -26,7 +26,7 @@ from hybrid.ops.layers.normalization import (
 )
 from hybrid.ops.shapes.creation import ones, zeros
 from hybrid.ops.shapes.shape import permute, reshape_to
-from hybrid.ops.support import axis_ties
+from hybrid.ops.support import axis_ties, shared_work
 from hybrid.ops.support.derivatives import reshaped, widened
 from hybrid.ops.support.dtypes import converted, stop_gradient
 from hybrid.ops.support.operand_checks import (
@@ -79,6 +79,9 @@ def channel_norm(
 @channel_norm.couples
 def channel_norm_couples(operands, results, **_):
     return [axis_ties.along(operands, results, [(0, 1), (1, 0), (2, 0), (~0, 1)])]
+
+
+channel_norm.shares(shared_work.tied(channel_norm_couples))
 
 
 @channel_norm.reference

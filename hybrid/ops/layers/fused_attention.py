@@ -17,7 +17,7 @@ from hybrid.ops.elementwise.exponential import exp
 from hybrid.ops.matrix.products import matmul
 from hybrid.ops.shapes.creation import arange
 from hybrid.ops.shapes.shape import matrix_transpose
-from hybrid.ops.support import axis_ties
+from hybrid.ops.support import axis_ties, shared_work
 from hybrid.ops.support.batching import leading
 from hybrid.ops.support.derivatives import reshaped, unbroadcast, widened
 from hybrid.ops.support.operand_checks import (
@@ -127,6 +127,22 @@ def attention_couples(operands, results, **_):
     queries = axis_ties.along(operands, results, [(0, rank - 2), (~0, rank - 2), (~1, rank - 2)])
     features = axis_ties.along(operands, results, [(2, rank - 1), (~0, rank - 1)])
     return [*axis_ties.broadcast(operands[:4], results, range(rank - 2)), queries, features]
+
+
+def _leading_ties(operands, results, **_):
+    """What all of them share: batches, heads."""
+    rank = operands[-1].rank
+    return [
+        [
+            axis_ties.tied(place, axis, t.shape[axis])
+            for place, t in [*enumerate(operands), *[(~i, t) for i, t in enumerate(results)]]
+            if t.shape[axis] == results[0].shape[axis] or place < 0
+        ]
+        for axis in range(rank - 2)
+    ]
+
+
+by_heads = shared_work.tied(_leading_ties)
 
 
 @weighted_mean.reference
@@ -423,6 +439,7 @@ def attention_masked_pull_vjp(cts, _results, ct, shift, log_sum, q, k, v, mask, 
 
 for _op in (weighted_mean, attention_pull, masked_mean, attention_masked_pull):
     _op.batch(leading(_op))
+    _op.shares(by_heads)
 
 
 def _drawn(draw):

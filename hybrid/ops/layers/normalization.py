@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.layouts import Split
 from hybrid.core.types import Shape, TensorType, shape_of
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ir import Op, op
 from hybrid.ops.axes.reduction import reduce_mean
+from hybrid.ops.elementwise.arithmetic import add, multiply, subtract
 from hybrid.ops.elementwise.powers import rsqrt, square
 from hybrid.ops.index.indexing import to_rows
 from hybrid.ops.shapes.creation import ones, zeros
 from hybrid.ops.shapes.shape import reshape_to
-from hybrid.ops.support import axis_ties
+from hybrid.ops.support import axis_ties, shared_work
 from hybrid.ops.support.call_cache import remembered_of_any
 from hybrid.ops.support.derivatives import reshaped, unbroadcast, widened
 from hybrid.ops.support.dtypes import common
@@ -234,6 +236,50 @@ for _op, _rows, _columns in [
 ]:
     _op.lowering(_lower_to(_op.name, _rows))
     _op.samples(_samples(_rows, _columns))
+
+# By ranks that have parts of the rows ------------------------------------------------------------
+
+
+def _sharing(centered: bool, columns: int) -> shared_work.Rule:
+    """Each rank has some rows, or some columns of all: then their means are made of all ranks'."""
+
+    def mean(work, v):
+        axis = len(v.type.shape) - 1
+        return work.mean(reduce_mean(v, axis=(axis,), keepdims=True))
+
+    def scaled(work, x, eps):
+        away = subtract(x, mean(work, x)) if centered else x
+        level = mean(work, multiply(away, away))
+        return away, rsqrt(add(level, work.number(eps, level)))
+
+    def normal(work, x, weight, *bias, eps):
+        away, scale = scaled(work, x, eps)
+        found = multiply(multiply(away, scale), weight)
+        return add(found, bias[0]) if bias else found
+
+    def pulled(work, g, x, *, eps):
+        away, scale = scaled(work, x, eps)
+        row = multiply(away, scale)
+        level = subtract(g, mean(work, g)) if centered else g
+        return multiply(subtract(level, multiply(row, mean(work, multiply(g, row)))), scale)
+
+    rows = shared_work.tied(axis_ties.along_last)
+
+    def rule(cut, operands, results, **attrs):
+        last = cut.of(operands[0], operands[0].rank - 1)
+        if last is None:
+            return rows(cut, operands, results, **attrs)
+        places = (last,) * (len(operands) - columns) + (Split(0),) * columns
+        way = shared_work.SharedWay(places, (last,), normal if columns else pulled)
+        return [*rows(cut, operands, results, **attrs), way]
+
+    return rule
+
+
+normal_rows.shares(_sharing(True, 2))
+scaled_rows.shares(_sharing(False, 1))
+layer_norm_pull.shares(_sharing(True, 0))
+rms_norm_pull.shares(_sharing(False, 0))
 
 # Functions ---------------------------------------------------------------------------------------
 

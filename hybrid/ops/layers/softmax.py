@@ -6,14 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.layouts import Split
 from hybrid.core.types import TensorType, int64
 from hybrid.errors import ShapeError
 from hybrid.ir import op
-from hybrid.ops.axes.reduction import reduce_sum
-from hybrid.ops.elementwise.exponential import exp
+from hybrid.ops.axes.reduction import reduce_max, reduce_sum
+from hybrid.ops.elementwise.arithmetic import divide, multiply, subtract
+from hybrid.ops.elementwise.comparison import select as where_
+from hybrid.ops.elementwise.exponential import exp, log
 from hybrid.ops.index.indexing import scatter_along_add, take_along
-from hybrid.ops.shapes.creation import zeros
-from hybrid.ops.support import axis_ties
+from hybrid.ops.shapes.creation import fill, zeros
+from hybrid.ops.shapes.shape import reshape_to
+from hybrid.ops.support import axis_ties, shared_work
 from hybrid.ops.support.batching import along_axes, with_rows
 from hybrid.ops.support.call_cache import remembered
 from hybrid.ops.support.derivatives import linear, reshaped
@@ -110,6 +114,42 @@ def log_softmax_jvp(tangents, y, _x, *, axis):
 for _op in (soft_maximum, log_soft_maximum):
     _op.lowering(_lower_to(_op.name))
 
+
+def parts_of_softmax(work: Any, x: Any, axis: int) -> tuple[Any, Any, Any]:
+    """``x`` less the maximum, the exponentials of that, and their sum, along an axis of which each
+    rank has a part.
+    """
+    top = work.joined(reduce_max, reduce_max(x, axis=(axis,), keepdims=True))
+    below = subtract(x, top)
+    powers = exp(below)
+    return below, powers, work.sum(_sum_along(powers, axis))
+
+
+def _by_parts(work, x, *, axis):
+    _, powers, total = parts_of_softmax(work, x, axis)
+    return divide(powers, total)
+
+
+def _logs_by_parts(work, x, *, axis):
+    below, _, total = parts_of_softmax(work, x, axis)
+    return subtract(below, log(total))
+
+
+def _sharing(compute: Any) -> shared_work.Rule:
+    rows = shared_work.tied(axis_ties.along_axis)
+
+    def rule(cut, operands, results, *, axis):
+        ways = rows(cut, operands, results, axis=axis)
+        split = cut.of(operands[0], axis % operands[0].rank)
+        if split:
+            ways.append(shared_work.SharedWay((split,), (split,), compute))
+        return ways
+
+    return rule
+
+
+soft_maximum.shares(_sharing(_by_parts))
+log_soft_maximum.shares(_sharing(_logs_by_parts))
 
 for _op in (soft_maximum, log_soft_maximum):
     _op.batch(along_axes(_op))
@@ -245,6 +285,62 @@ def cross_entropy_samples(draw):
             targets = draw("int64", rows, low=0, high=classes - 1)
             yield (draw(dtype, rows, classes, low=-5, high=5), targets), {}
 
+
+# By ranks that have some of the classes ----------------------------------------------------------
+
+
+def _rows_of(operands: Any, results: Any) -> list[axis_ties.Tie]:
+    places = [(place, 0) for place in range(len(operands))]
+    return [axis_ties.along(operands, results, [*places, (~0, 0)])]
+
+
+def _at_target(work: Any, logits: Any, targets: Any) -> Any:
+    """The logits of the targets; zero where another rank has that class."""
+    inside, own = work.own_indices(targets, logits.type.shape[1])
+    found = class_at(logits, own)
+    return work.sum(where_(inside, found, work.number(0.0, found)))
+
+
+def _entropy_by_parts(work, logits, targets):
+    work.check_indices(targets, logits.type.shape[1])
+    below, _, total = parts_of_softmax(work, logits, 1)
+    rows = targets.type.shape
+    return subtract(reshape_to(log(total), shape=rows), _at_target(work, below, targets))
+
+
+def _pull_by_parts(work, logits, targets, ct):
+    work.check_indices(targets, logits.type.shape[1])
+    _, powers, total = parts_of_softmax(work, logits, 1)
+    shares = divide(powers, total)
+    inside, own = work.own_indices(targets, logits.type.shape[1])
+    column = (*targets.type.shape, 1)
+    one = where_(inside, work.number(1.0, shares), work.number(0.0, shares))
+    zeros_ = fill(shape=shares.type.shape, value=0.0, dtype=shares.type.dtype)
+    chosen = scatter_along_add(zeros_, reshape_to(own, shape=column), reshape_to(one, shape=column))
+    return multiply(subtract(shares, chosen), reshape_to(ct, shape=column))
+
+
+def _class_by_parts(work, logits, targets):
+    work.check_indices(targets, logits.type.shape[1])
+    return _at_target(work, logits, targets)
+
+
+def _by_classes(compute: Any, ends: Any) -> shared_work.Rule:
+    rows = shared_work.tied(_rows_of)
+
+    def rule(cut, operands, results):
+        ways, classes = rows(cut, operands, results), cut.of(operands[0], 1)
+        if classes:
+            places = (classes, *[None] * (len(operands) - 1))
+            ways.append(shared_work.SharedWay(places, (ends,), compute))
+        return ways
+
+    return rule
+
+
+class_entropy.shares(_by_classes(_entropy_by_parts, None))
+entropy_pull.shares(_by_classes(_pull_by_parts, Split(1)))
+class_at.shares(_by_classes(_class_by_parts, None))
 
 # Functions ---------------------------------------------------------------------------------------
 

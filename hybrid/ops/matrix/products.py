@@ -14,7 +14,7 @@ from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ir import Emit, View, op
 from hybrid.ops.axes import reduction
 from hybrid.ops.shapes.shape import matrix_transpose, permute, reshape_to
-from hybrid.ops.support import axis_ties
+from hybrid.ops.support import axis_ties, shared_work
 from hybrid.ops.support.batching import aligned
 from hybrid.ops.support.call_cache import remembered_of_any, remembered_of_two
 from hybrid.ops.support.derivatives import reshaped, unbroadcast
@@ -71,6 +71,9 @@ def batch_shape(name: str, a: TensorType, b: TensorType) -> Shape:
 
 
 product.couples(axis_ties.product((-2, -1), (-2, -1)))
+product.shares(
+    shared_work.tied(axis_ties.product((-2, -1), (-2, -1)), linear=[(0,), (1,)], sums=True)
+)
 
 
 @product.reference
@@ -221,6 +224,9 @@ def product_nt(a: TensorType, b: TensorType) -> TensorType:
 
 
 product_nt.couples(axis_ties.product((-2, -1), (-1, -2)))
+product_nt.shares(
+    shared_work.tied(axis_ties.product((-2, -1), (-1, -2)), linear=[(0,), (1,)], sums=True)
+)
 
 
 @product_nt.reference
@@ -265,6 +271,9 @@ def product_tn(a: TensorType, b: TensorType) -> TensorType:
 
 
 product_tn.couples(axis_ties.product((-1, -2), (-2, -1)))
+product_tn.shares(
+    shared_work.tied(axis_ties.product((-1, -2), (-2, -1)), linear=[(0,), (1,)], sums=True)
+)
 
 
 @product_tn.reference

@@ -12,7 +12,7 @@ from hybrid.core.types import Shape, TensorType, shape_of
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.ir import interpreter, op
 from hybrid.ops.shapes.shape import expand_dims, flatten, permute, region, reshape_to, squeeze
-from hybrid.ops.support import axis_ties
+from hybrid.ops.support import axis_ties, shared_work
 from hybrid.ops.support.batching import along_axes
 from hybrid.ops.support.call_cache import remembered, remembered_of_list
 from hybrid.ops.support.derivatives import widened
@@ -111,6 +111,12 @@ def concat_couples(operands, results, *, axis):
     ]
     ties[axis] = [*parts, axis_ties.tied(~0, axis, results[0].shape[axis])]
     return ties
+
+
+@join.shares
+def concat_shares(cut, operands, results, **attrs):
+    every = tuple(range(len(operands)))
+    return shared_work.tied(concat_couples, linear=[every])(cut, operands, results, **attrs)
 
 
 join.batch(along_axes(join))

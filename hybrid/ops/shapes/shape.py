@@ -11,7 +11,7 @@ import numpy as np
 from hybrid.core.types import Shape, TensorType, shape_of
 from hybrid.errors import ArgumentError, AxisError, ShapeError
 from hybrid.ir import get_op, op
-from hybrid.ops.support import axis_ties
+from hybrid.ops.support import axis_ties, shared_work
 from hybrid.ops.support.batching import along_axes, raised
 from hybrid.ops.support.call_cache import remembered, remembered_of_list
 from hybrid.ops.support.derivatives import linear, onto_zeros, reshaped, unbroadcast
@@ -61,6 +61,13 @@ def reshape_vjp(ct, _y, _x, *, shape):
 
 
 reshape_to.couples(axis_ties.reshaped)
+
+
+def _own_shape(attrs, results):
+    return attrs | {"shape": results[0].shape}
+
+
+reshape_to.shares(shared_work.tied(axis_ties.reshaped, linear=[(0,)], attrs=_own_shape))
 
 
 @reshape_to.batch
@@ -136,6 +143,9 @@ def permute_couples(operands, results, *, axes):
     return [
         axis_ties.along(operands, results, [(0, old), (~0, new)]) for new, old in enumerate(axes)
     ]
+
+
+permute.shares(shared_work.tied(permute_couples, linear=[(0,)]))
 
 
 @permute.batch
@@ -256,6 +266,7 @@ def broadcast_vjp(ct, _y, _x, *, shape):
 
 
 broadcast.couples(axis_ties.aligned)
+broadcast.shares(shared_work.tied(axis_ties.aligned, linear=[(0,)], attrs=_own_shape))
 
 
 @broadcast.batch
@@ -428,6 +439,22 @@ def slice_couples(operands, results, *, start, size, step):
         ]
         for axis in range(operands[0].rank)
     ]
+
+
+def _own_size(attrs, results):
+    """The region of a part: all of an axis that is cut."""
+    return attrs | {"size": results[0].shape}
+
+
+def _whole_axes(operands, results, *, start, size, step):
+    return [
+        axis_ties.along(operands, results, [(0, axis), (~0, axis)])
+        for axis, n in enumerate(operands[0].shape)
+        if (start[axis], size[axis], step[axis]) == (0, n, 1)
+    ]
+
+
+region.shares(shared_work.tied(_whole_axes, linear=[(0,)], attrs=_own_size))
 
 
 @region.batch

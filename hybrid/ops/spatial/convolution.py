@@ -34,7 +34,7 @@ from hybrid.ops.spatial.windows import (
     widened_attrs,
     window_counts,
 )
-from hybrid.ops.support import axis_ties
+from hybrid.ops.support import axis_ties, shared_work
 from hybrid.ops.support.call_cache import remembered_of_any
 from hybrid.ops.support.derivatives import reshaped
 from hybrid.ops.support.operand_checks import (
@@ -189,6 +189,17 @@ def conv_couples(operands, results, *, groups, **_):
         [Axis(0, 1, channels), Axis(1, 1, within)],
         [Axis(1, 0, filters), Axis(~0, 1, found)],
     ]
+
+
+@conv.shares
+def conv_shares(cut, operands, results, **attrs):
+    """By rows, and by filters unless these belong to groups."""
+
+    def ties(operands, results, **attrs):
+        found = conv_couples(operands, results, **attrs)
+        return found if attrs["groups"] == 1 else found[:1]
+
+    return shared_work.tied(ties)(cut, operands, results, **attrs)
 
 
 @conv.reference

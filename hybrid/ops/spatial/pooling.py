@@ -29,7 +29,7 @@ from hybrid.ops.spatial.windows import (
     widened_attrs,
     window_counts,
 )
-from hybrid.ops.support import axis_ties
+from hybrid.ops.support import axis_ties, shared_work
 from hybrid.ops.support.derivatives import linear, reshaped
 from hybrid.ops.support.operand_checks import require_choice, require_floating, type_of
 
@@ -188,6 +188,7 @@ def _geometry(kernel, stride, padding, dilation, adaptive):
 
 
 max_pool.couples(axis_ties.all_but(lambda rank, **_: range(2, rank)))
+max_pool.shares(shared_work.tied(axis_ties.all_but(lambda rank, **_: range(2, rank))))
 
 
 @max_pool.reference
@@ -296,6 +297,7 @@ def avg_pool_spread(
 
 
 avg_pool.couples(axis_ties.all_but(lambda rank, **_: range(2, rank)))
+avg_pool.shares(shared_work.tied(axis_ties.all_but(lambda rank, **_: range(2, rank))))
 
 
 @avg_pool.reference

@@ -191,7 +191,7 @@ def remembered_of_any(function: Function) -> Function:
 def _kind(argument: Any, tensors: list[Any]) -> Any:
     """The type of a tensor, which joins ``tensors``; any other argument itself."""
     kind = getattr(argument, "type", None)
-    if kind.__class__ is not TensorType:
+    if not isinstance(kind, TensorType):
         return argument
     tensors.append(argument)
     return kind

@@ -18,7 +18,7 @@ from hybrid.core.types import (
 )
 from hybrid.errors import DTypeError, GradientError
 from hybrid.ir import interpreter, op
-from hybrid.ops.support import axis_ties
+from hybrid.ops.support import axis_ties, shared_work
 from hybrid.ops.support.batching import leading, with_rows
 from hybrid.ops.support.call_cache import remembered
 from hybrid.ops.support.derivatives import linear
@@ -213,6 +213,7 @@ def identity_vjp(ct, _y, _x):
 for _op in (identity, fresh_variable, stop_gradient):
     _op.batch(leading(_op))
     _op.couples(axis_ties.everywhere)
+    _op.shares(shared_work.tied(axis_ties.everywhere, linear=[(0,)]))
 
 
 @identity.samples
@@ -246,6 +247,7 @@ def as_variable_view(value):
 
 
 as_variable.couples(axis_ties.everywhere)
+as_variable.shares(shared_work.tied(axis_ties.everywhere))
 
 
 @as_variable.batch

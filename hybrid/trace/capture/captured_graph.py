@@ -14,6 +14,7 @@ from hybrid.eager.execution import as_tensor
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import Location
 from hybrid.ir import Graph, Value
+from hybrid.passes.layouts.shared_graph import is_shared
 from hybrid.plan import Plan
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.constants import Fact
@@ -352,6 +353,11 @@ class Capture:
         if isinstance(self.stored_graph, LazyGraph):
             self.stored_graph, self.stored_recorded = self.stored_graph.made
         return self.stored_graph
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether ranks share its tensors, or its work; what comes from a file is no such."""
+        return not isinstance(self.stored_graph, LazyGraph) and is_shared(self.stored_graph)
 
     @property
     def recorded(self) -> frozenset[Value] | None:

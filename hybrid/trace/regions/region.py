@@ -14,6 +14,7 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.autodiff.flow import flows_of
+from hybrid.core.layouts import whole_of
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import ArgumentError
@@ -114,7 +115,7 @@ class Region(Tracer):
         entry = self.cells.get(id(tensor))
         if entry is None:
             outer = self.parent.traced(tensor)
-            value = Value(tensor.type, outer.content.hint)
+            value = Value(whole_of(tensor.type), outer.content.hint)
             self.owned.add(value)
             record = self.parent.record_of(tensor)  # its history goes on in the surroundings
             entry = self.cells[id(tensor)] = Cell(
@@ -124,7 +125,7 @@ class Region(Tracer):
 
     def value_of(self, tensor: Tensor) -> Tensor:
         """What ``tensor`` holds here, whether or not recording is on."""
-        return make_tensor(tensor.type, self.cell(tensor).value)
+        return make_tensor(whole_of(tensor.type), self.cell(tensor).value)
 
     def param(self, type: TensorType, hint: str = "", record: AnyRecord | None = None) -> Tensor:
         """A placeholder: a tensor whose value is a parameter of the region."""

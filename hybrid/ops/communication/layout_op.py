@@ -1,0 +1,78 @@
+"""The op that says how ranks are to hold a tensor: to all that is computed, the tensor itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hybrid.core.layouts import Layout, MeshAxis, Placement, Split
+from hybrid.core.types import TensorType
+from hybrid.ir import op
+from hybrid.ops.support import axis_ties, shared_work
+from hybrid.ops.support.derivatives import linear
+
+Rows = tuple[tuple[str, int, int, int, int], ...]
+_PARTIAL = -1  # in place of an axis
+
+
+@op(name="laid_out", moves=True)
+def laid_out(x: TensorType, *, layout: Rows) -> TensorType:
+    """``x``, of which each rank is to have its part: see ``rows_of``."""
+    return x
+
+
+def rows_of(layout: Layout) -> Rows:
+    """``layout`` as an attribute: (channel, ranks, rank, axis or -1 for terms, blocks) each."""
+    return tuple(
+        [
+            (*axis, placement.axis, placement.outer)
+            if isinstance(placement, Split)
+            else (*axis, _PARTIAL, 1)
+            for axis, placement in layout
+        ]
+    )
+
+
+def layout_of(rows: Rows) -> list[tuple[MeshAxis, Placement]]:
+    """The layout that an attribute says."""
+    return [
+        (MeshAxis(comm, ranks, rank), "partial" if axis == _PARTIAL else Split(axis, outer))
+        for comm, ranks, rank, axis, outer in rows
+    ]
+
+
+def in_layout(value: Any, type: TensorType) -> Any:
+    """``value``, held as tensors of ``type`` are."""
+    if value.type is type:
+        return value
+    return laid_out(value, layout=rows_of(type.layout or ()))
+
+
+@laid_out.reference
+def laid_out_reference(x: Any, *, layout: Rows) -> Any:
+    return x
+
+
+@laid_out.view
+def laid_out_view(x: Any, *, layout: Rows) -> Any:
+    return x
+
+
+@linear(laid_out)
+def laid_out_vjp(ct: Any, _y: Any, _x: Any, *, layout: Rows) -> tuple[Any, ...]:
+    return (laid_out(ct, layout=layout),)
+
+
+laid_out.couples(axis_ties.everywhere)
+laid_out.shares(shared_work.tied(axis_ties.everywhere, linear=[(0,)]))
+
+
+@laid_out.batch
+def laid_out_batch(_rows: int, _batched: Any, x: Any, *, layout: Rows) -> Any:
+    moved = [(*row[:3], row[3] if row[3] == _PARTIAL else row[3] + 1, row[4]) for row in layout]
+    return laid_out(x, layout=tuple(moved))
+
+
+@laid_out.samples
+def laid_out_samples(draw: Any) -> Any:
+    for dtype in draw.all:
+        yield (draw(dtype, 4, 2),), {"layout": ()}
