@@ -67,6 +67,15 @@ def _product(rows: int, inner: int, columns: int) -> Amount:
     )
 
 
+def _layer(rows: int, inner: int, columns: int, bits: int) -> Amount:
+    return Amount(
+        f"{rows}x{inner}x{columns}",
+        partial(problems.layer, rows, inner, columns),
+        2 * rows * inner * columns,
+        4 * (rows * inner + rows * columns) + inner * columns * bits // 8,
+    )
+
+
 def _convolution(
     batch: int, entering: int, side: int, leaving: int, kernel: int, stride: int
 ) -> Amount:
@@ -163,6 +172,11 @@ def _stacked(name: Callable[..., Problem], steps: int, of_one: tuple[float, floa
 _TINY, _MLP = _learning(TINY, 32, 0), _learning(MLP, 128, 2)
 _SIDE = 1024
 
+# Everybody rounds weights and rows in its own way: how far results may be apart.
+_OF_BYTES, _OF_HALVES, _OF_NETWORKS = 0.15, 0.8, 0.6
+_LAYERS = ((1024, 1024, 1024), (128, 384, 1536), (1, 4096, 4096), (1, 256, 256))
+_FEW = ((1, 4096, 4096), (32, 4096, 4096))
+
 WORKLOADS = {
     workload.name: workload
     for workload in (
@@ -200,6 +214,14 @@ WORKLOADS = {
         Contest("gemm", "a product of two matrices", tuple(
             _product(*sizes) for sizes in (
                 *[(n, n, n) for n in (256, 512, 1024, 2048)], (32, 768, 3072), (1, 1024, 1024)))),
+        Contest("int8_linear", "a linear layer of int8 weights and rows, quantized by each", tuple(
+            _layer(*sizes, 8) for sizes in _LAYERS), _OF_BYTES),
+        Contest("int8_resnet18", "ResNet-18 of int8 weights and uint8 images, quantized by each", (
+            _photographs(1),), _OF_NETWORKS),
+        Contest("int4_linear", "a linear layer of weights of 4 bits in groups of 32", tuple(
+            _layer(*sizes, 4) for sizes in _FEW), _OF_HALVES),
+        Contest("int4_bytes", "the same with rows of int8", tuple(
+            _layer(*sizes, 4) for sizes in _FEW), _OF_HALVES),
         Contest("conv", "a convolution of ResNet-18: image, kernel, channels", tuple(
             _convolution(*sizes) for sizes in (
                 (1, 3, 224, 64, 7, 2), (1, 64, 56, 64, 3, 1), (1, 64, 56, 128, 3, 2),

@@ -64,6 +64,13 @@ def matrices(rows: int, inner: int, columns: int) -> Problem:
     return Problem((normal(draw, rows, inner), normal(draw, inner, columns)))
 
 
+def layer(count: int, entering: int, leaving: int) -> Problem:
+    """Rows for a linear layer without a bias, and its weight."""
+    draw = np.random.RandomState(0)
+    weight = {"weight": normal(draw, leaving, entering, scale=1 / math.sqrt(entering))}
+    return Problem((normal(draw, count, entering),), weight)
+
+
 def rows(count: int, width: int) -> Problem:
     """A matrix, and a weight and a bias for its rows."""
     draw = np.random.RandomState(0)

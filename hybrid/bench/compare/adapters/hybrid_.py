@@ -24,6 +24,7 @@ from hybrid.bench.compare.problems import (
     projects,
 )
 from hybrid.bench.workloads.training_steps import perceptron
+from hybrid.compress import quantize
 from hybrid.models import gpt
 from hybrid.nn import functional
 
@@ -231,6 +232,26 @@ def gemm(a: hy.Tensor, b: hy.Tensor) -> hy.Tensor:
     return a @ b
 
 
+def quantized(
+    make: Callable[[Problem], hy.nn.Module], method: str, **settings: Any
+) -> Callable[[Problem, str], WorkloadProgram]:
+    """The program that calls a network of small integers on the problem's inputs."""
+
+    def program(problem: Problem, variant: str) -> WorkloadProgram:
+        inputs = [hy.asarray(array) for array in problem.inputs]
+        network = loaded(make(problem), problem).eval()
+        data = [tuple(inputs)] if method == "static" else None
+        call = ready(quantize(network, method, data=data, **settings), variant)
+        return function(lambda: call(*inputs))
+
+    return program
+
+
+def linear(problem: Problem) -> hy.nn.Module:
+    leaving, entering = problem.parameters["weight"].shape
+    return hy.nn.Linear(entering, leaving, bias=False)
+
+
 def layer_norm(problem: Problem) -> hy.nn.Module:
     return hy.nn.LayerNorm(problem.inputs[0].shape[1])
 
@@ -317,6 +338,10 @@ PROGRAMS = {
     "softmax": softmax,
     "layernorm": inference(layer_norm),
     "gemm": gemm,
+    "int8_linear": quantized(linear, "dynamic"),
+    "int8_resnet18": quantized(lambda _: ResNet(RESNET18, 1000, large=True), "static"),
+    "int4_linear": quantized(linear, "weight_only", bits=4, group_size=32),
+    "int4_bytes": quantized(linear, "dynamic", bits=4, group_size=32),
     "conv": inference(convolution),
     "attention": attention,
     "lengths": lengths,

@@ -324,6 +324,21 @@ def while_loop(problem: Problem, variant: str) -> WorkloadProgram:
     return function(run, lambda found: array(found) / SMALL)
 
 
+def int8_linear(problem: Problem, variant: str) -> WorkloadProgram:
+    """A layer of the dynamic quantization of PyTorch."""
+    leaving, entering = problem.parameters["weight"].shape
+    network = nn.Sequential(nn.Linear(entering, leaving, bias=False)).eval()
+    network[0].weight = nn.Parameter(torch.tensor(problem.parameters["weight"]))
+    made = torch.ao.quantization.quantize_dynamic(network, {nn.Linear}, torch.qint8)
+    call, (x,) = ready(made, variant), tensors(problem)
+
+    def run() -> torch.Tensor:
+        with torch.inference_mode():
+            return call(x)
+
+    return function(run, array)
+
+
 PROGRAMS = {
     "dispatch": dispatch,
     "chain20": chain20,
@@ -355,6 +370,7 @@ PROGRAMS = {
     "softmax": softmax,
     "layernorm": inference(lambda p: nn.LayerNorm(p.inputs[0].shape[1])),
     "gemm": gemm,
+    "int8_linear": int8_linear,
     "conv": inference(convolution),
     "attention": attention,
     "lengths": lengths,
