@@ -9,6 +9,7 @@ from hybrid.distributed.meshes import Mesh
 from hybrid.distributed.mpi_channel import MpiChannel, fingerprint
 from hybrid.distributed.replicas import Replicas
 from hybrid.distributed.row_shares import Sharing, goes_by, sharing_of
+from hybrid.distributed.state_slices import StateSlices
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, author_location
 from hybrid.ir.record import recording
@@ -45,6 +46,10 @@ def data_parallel(
     Batch norms go by the rows of all ranks in training.  Gradients are summed up in buckets of up
     to ``bucket_bytes``.  With a number of ``shards`` the batch is cut into that many in place of
     one for each rank, and results have the same bits on any number of ranks, one included.
+
+    With ``zero=1`` each rank keeps a slice of the moments, with 2 of gradients, too, and with 3 of
+    the parameters, which are whole only while the model is called.  The bits are the same.  Then
+    ``state_dict()`` of what is sliced gathers it, so all ranks call it.
     """
     _require(model, optimizer, zero, bucket_bytes)
     sharing = sharing_of(shards, axis, mesh)
@@ -62,6 +67,12 @@ def data_parallel(
         hooks.add(part, Hook("around", replicas.part))
     hooks.add(model, Hook("around", replicas))
     _take_over(sharing, model, optimizer)
+    if zero and sharing.channel.ranks > 1:
+        replicas.slices = StateSlices(sharing.channel, replicas.parameters, replicas.buckets, zero)
+        replicas.slices.take_over(optimizer)
+        if zero == 3:
+            model.register_state_dict_post_hook(replicas.slices.whole_parameters)
+            model.register_load_state_dict_pre_hook(replicas.slices.cut_parameters)
     return model, optimizer
 
 

@@ -10,15 +10,16 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from hybrid import ops
-from hybrid.core.types import float64
+from hybrid.core.types import TensorType, float64
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, author_location
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import current
 from hybrid.ir.record import AnyRecord, Leaf, Record, ShardLeaf, node_of
 from hybrid.nn.modules.parameter import in_dtype, working_dtype
+from hybrid.ops.communication.collectives import all_to_all
 from hybrid.ops.communication.shard_sums import parts_total, stacked_parts
-from hybrid.ops.communication.shard_tree import most_parts
+from hybrid.ops.communication.shard_tree import most_parts, sum_of_parts
 
 if TYPE_CHECKING:
     from hybrid.distributed.replicas import Replicas
@@ -145,7 +146,7 @@ def _of_bucket(replicas: Replicas, members: Sequence[int], arrived: Arrived) -> 
     sharing = replicas.sharing
     channel, shards = sharing.channel, sharing.shards
     first, end = sharing.ranges
-    kinds = [replicas.parameters[at].type for at in members]
+    kinds = [replicas.kinds[at] for at in members]
     dtype = working_dtype(kinds[0].dtype)
     parts: list[list[Tensor]] = []  # of each parameter
     for at, kind in zip(members, kinds, strict=True):
@@ -157,6 +158,8 @@ def _of_bucket(replicas: Replicas, members: Sequence[int], arrived: Arrived) -> 
         parts.append(stacked_parts(full, shards, channel.ranks, channel.rank))
     if channel.ranks == 1:
         return [in_dtype(part[0], kind.dtype) for part, kind in zip(parts, kinds, strict=True)]
+    if replicas.slices is not None and replicas.slices.zero >= 2:
+        return _sliced(replicas, kinds, parts)
     sizes = [kind.size for kind in kinds]
     lines = []
     for number in range(most_parts(shards, channel.ranks)):
@@ -173,3 +176,29 @@ def _of_bucket(replicas: Replicas, members: Sequence[int], arrived: Arrived) -> 
         found.append(in_dtype(piece, kind.dtype))
         start += kind.size
     return found
+
+
+def _sliced(
+    replicas: Replicas, kinds: Sequence[TensorType], parts: Sequence[Sequence[Tensor]]
+) -> list[Tensor]:
+    """The slices that this rank has of the sums: the others get theirs, and it adds those."""
+    sharing, slices = replicas.sharing, replicas.slices
+    channel, shards = sharing.channel, sharing.shards
+    ranks, most = channel.ranks, most_parts(sharing.shards, channel.ranks)
+    width = sum(slices.share(kind) for kind in kinds)
+    lines = []
+    for number in range(most):
+        if number < len(parts[0]):
+            rows = [slices.rows(part[number]) for part in parts]
+            lines.append(rows[0] if len(rows) == 1 else ops.concat(rows, axis=1))
+        else:
+            lines.append(ops.zeros((ranks, width), dtype=working_dtype(kinds[0].dtype)))
+    given = ops.reshape(lines[0], (ranks, 1, width)) if most == 1 else ops.stack(lines, axis=1)
+    found = all_to_all(given, comm=channel.name, ranks=ranks)
+    total = sum_of_parts(lambda r, p: found[r, p], shards, ranks, lambda a, b: a + b)
+    pieces, start = [], 0
+    for kind in kinds:
+        share = slices.share(kind)
+        pieces.append(in_dtype(total[start : start + share], kind.dtype))
+        start += share
+    return pieces

@@ -13,16 +13,19 @@ from contextlib import contextmanager
 from typing import Any
 
 from hybrid import ops
+from hybrid.calls.hybridized import Hybridized
 from hybrid.core.tree import flatten, unflatten
 from hybrid.core.types import float64, int64
 from hybrid.distributed.gradients import WayBack, buckets_of, is_common
 from hybrid.distributed.job_files import on_rank_0
 from hybrid.distributed.row_parts import Counts, RowPart
 from hybrid.distributed.row_shares import Sharing
+from hybrid.distributed.state_slices import StateSlices
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import ArgumentError, ShapeError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.ir.record import AnyRecord, ShardLeaf, is_recording
+from hybrid.nn.layers.normalization import BatchNorm
 from hybrid.nn.modules.module import Module
 from hybrid.ops.communication.collectives import all_reduce, known_alike
 from hybrid.ops.support.row_scope import entered, row_scope
@@ -38,15 +41,20 @@ class Replicas:
         self.sharing, self.parameters = sharing, tuple(parameters)
         self.by_rank = by_rank  # whether each rank's rows are one shard
         self.buckets = buckets_of(self.parameters, bucket_bytes)
+        self.kinds = tuple([p.type for p in self.parameters])
         self.inner: tuple[Module, ...] = ()  # parts that are run shard by shard, if not all is
+        self.slices: StateSlices | None = None  # where ranks share out states, too
 
     # Calls ------------------------------------------------------------------------------------
 
     def __call__(self, module: Module, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         if row_scope() is not None:
             return call(*args, **kwargs)
-        if self.by_rank and not (module.training or is_recording()):
+        sliced = self.slices is not None and self.slices.zero == 3
+        if self.by_rank and not (module.training or is_recording() or sliced):
             return call(*args, **kwargs)
+        if isinstance(call, Hybridized) and not current().traces and _looks_at_rows(module):
+            call = module._call_forward  # a plan of the model alone does not know of other ranks
         leaves, structure = flatten((args, kwargs))
         rows = _rows_of(leaves)
         counts = Counts(self.sharing, rows)
@@ -55,11 +63,14 @@ class Replicas:
             counts.ask()
         scope = RowPart(self.sharing, rows, 0, counts)
         replica = ReplicaCall(self, scope)
+        if sliced:
+            replica.wholes = self.slices.gathered()
         if self.sharing.count == 1 or self.inner:
             with entered(scope):
                 if self.sharing.count > 1:
                     scope.twins = replica.twin
-                    return call(*args, **kwargs)
+                    with replica.lent(None):
+                        return call(*args, **kwargs)
                 with replica.lent(0):
                     return call(*args, **kwargs)
         return replica.by_shards(call, leaves, structure, scope, shared)
@@ -131,13 +142,14 @@ class ReplicaCall:
     def __init__(self, replicas: Replicas, scope: RowPart) -> None:
         self.replicas, self.scope = replicas, scope
         self.stand_ins: dict[tuple[int, int], ShardLeaf] = {}  # by parameter and shard
+        self.wholes: Sequence[Tensor] | None = None  # of parameters, where ranks have slices
         self.places = {id(p.leaf): at for at, p in enumerate(replicas.parameters) if _varies(p)}
 
     def stand_in(self, parameter: int, shard: int) -> ShardLeaf:
         """That of a parameter, for one shard of this rank."""
         found = self.stand_ins.get((parameter, shard))
         if found is None:
-            kind = self.replicas.parameters[parameter].type
+            kind = self.replicas.kinds[parameter]
             found = self.stand_ins[parameter, shard] = ShardLeaf(kind, self, (parameter, shard))
         return found
 
@@ -153,25 +165,31 @@ class ReplicaCall:
         return made
 
     @contextmanager
-    def lent(self, shard: int) -> Iterator[None]:
-        """A context in which gradients by the parameters are those by ``shard``'s."""
-        if not is_recording():
+    def lent(self, shard: int | None) -> Iterator[None]:
+        """A context in which gradients by the parameters are those by ``shard``'s, if it is one;
+        and in which parameters are whole.
+        """
+        marks = shard is not None and is_recording()
+        if self.wholes is None and not marks:
             yield
             return
         tracer: Any = current()
-        found = [
-            (tracer.cell(p) if tracer.traces else p, at)
-            for at, p in enumerate(self.replicas.parameters)
-            if _varies(p)
-        ]
-        before = [entry.record for entry, _ in found]
-        for entry, at in found:
-            entry.record = self.stand_in(at, shard)
+        before = []
+        for at, p in enumerate(self.replicas.parameters):
+            entry = tracer.cell(p) if tracer.traces else p
+            before.append((p, entry, p.type, entry.record, _content(entry)))
+            if self.wholes is not None:
+                whole = self.wholes[at]
+                p.type = whole.type
+                _put_content(entry, whole.content)
+            if marks and _varies(p):
+                entry.record = self.stand_in(at, shard)
         try:
             yield
         finally:
-            for (entry, _), record in zip(found, before, strict=True):
-                entry.record = record
+            for p, entry, kind, record, content in before:
+                p.type, entry.record = kind, record
+                _put_content(entry, content)
 
     def by_shards(
         self,
@@ -213,6 +231,26 @@ def _none_counted(loss: Tensor, rows: Any) -> Tensor:
     if isinstance(rows, int) and rows:
         return loss
     return ops.where(current().lift(rows, int64) > 0, loss, 0.0)
+
+
+def _looks_at_rows(module: Module) -> bool:
+    """Whether it may draw for its rows, or go by all of them, when it is trained."""
+    return any(
+        isinstance(part, BatchNorm) or getattr(part, "dropout", 0) or hasattr(part, "p")
+        for part in module.modules()
+    )
+
+
+def _content(entry: Any) -> Any:
+    """The value of a tensor, or of what a capture knows it as."""
+    return entry.content if isinstance(entry, Tensor) else entry.value
+
+
+def _put_content(entry: Any, content: Any) -> None:
+    if isinstance(entry, Tensor):
+        entry.content = content
+    else:
+        entry.value = content
 
 
 def _varies(p: Tensor) -> bool:

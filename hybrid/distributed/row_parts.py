@@ -10,8 +10,8 @@ from hybrid import ops
 from hybrid.core.types import float64, int64
 from hybrid.distributed.row_shares import Sharing, mean_by
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import ArgumentError
-from hybrid.ir.interpreter import current
+from hybrid.errors import ArgumentError, CaptureError, author_location
+from hybrid.ir.interpreter import current, stack
 from hybrid.ir.record import recording
 from hybrid.ops.communication.collectives import all_gather
 from hybrid.ops.layers.normalization import along_channels, with_channels
@@ -45,6 +45,7 @@ class RowPart:
 
     def __init__(self, sharing: Sharing, rows: Any, first: Any, counts: Counts) -> None:
         self.sharing, self.rows, self.first, self.counts = sharing, rows, first, counts
+        self.around = stack()[:1]  # the capture that the call is in, if it is in one
         self.whole = True  # whether it has all rows of its rank
         self.means = 0  # how many have been asked for of a part
         self.twins: Any = None  # gives a parameter's stand-in of each shard, by its record
@@ -60,12 +61,26 @@ class RowPart:
         made.whole = False
         return made
 
+    def _require_same_capture(self) -> None:
+        """Raise where a part of a model has a plan of its own: that knows nothing of the rows."""
+        if stack()[:1] != self.around:
+            raise CaptureError(
+                "a batch norm, a draw or a mean over rows in a hybridized part of a data-parallel "
+                "model",
+                at=author_location(),
+                why="It goes by the rows of all ranks, which the call of the model has, and its "
+                "part has a plan of its own.",
+                fix="hybridize the function of a whole step, in place of the part",
+            )
+
     def first_element(self, shape: tuple[Any, ...]) -> Tensor | None:
         """Where a draw of ``shape`` begins in that for the whole batch; None: it has other rows."""
+        self._require_same_capture()
         return stretch_of(shape, self.rows, lambda: self.counts.ask()[0] + self.first)
 
     def mean(self, values: Tensor) -> Tensor:
         """``hybrid.distributed.mean``; of one shard its share of it, which is summed up later."""
+        self._require_same_capture()
         if self.whole:
             return mean_by(self.sharing, values)
         self.means += 1
@@ -80,6 +95,7 @@ class RowPart:
 
         First the mean, then the squares about it, each summed up by shards.
         """
+        self._require_same_capture()
         if not self.whole:
             raise ArgumentError(
                 "a batch norm in a part of a model that is run shard by shard",

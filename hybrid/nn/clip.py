@@ -14,7 +14,14 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentTypeError, GradientError
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.ir.record import recording
-from hybrid.nn.modules.parameter import in_dtype, present, put_gradient, working_dtype
+from hybrid.nn.modules.parameter import (
+    SLICED,
+    in_dtype,
+    present,
+    put_gradient,
+    whole_gradients,
+    working_dtype,
+)
 from hybrid.number import check
 from hybrid.ops.support.operand_checks import require_number
 
@@ -37,8 +44,12 @@ def clip_grad_norm_(
     """
     require_number("max_norm", max_norm, 0.0)
     listed = [p for p in _listed(parameters) if p.grad is not None]
-    grads = tuple([present(p.grad) for p in listed])
-    if not grads or error_if_nonfinite:
+    if SLICED:
+        with recording(False):
+            grads = whole_gradients(listed)
+    else:
+        grads = tuple([present(p.grad) for p in listed])
+    if not grads or error_if_nonfinite or SLICED:
         total = get_total_norm(grads, norm_type, error_if_nonfinite)
         clip_grads_with_norm_(listed, max_norm, total)
         return total

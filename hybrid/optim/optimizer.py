@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import is_
 from typing import Any, NamedTuple
 
@@ -43,6 +43,7 @@ class Optimizer:
     """
 
     advances_epoch = True
+    slices: Any = None  # of moments and more, where ranks share these out
 
     def __init__(
         self,
@@ -78,7 +79,17 @@ class Optimizer:
 
     def update(self, group: Group) -> None:
         """One step for the parameters of ``group`` that have gradients."""
-        rule, work = group.rule, gradients(group)
+        work = gradients(group)
+        if self.slices is None:
+            self._update(group, work)
+        else:
+            parts = self.slices.taken(work)
+            self._update(group, parts)
+            self.slices.put(work, parts)
+
+    def _update(self, group: Group, work: Sequence[tuple[int, Tensor, Tensor, State]]) -> None:
+        """One step for the parameters of ``work``, which ``gradients`` has given."""
+        rule = group.rule
         cells = group.cells if rule.paced else group.cells[:1]
         numbers: dict[DType, tuple[Tensor, ...]] = {}  # by the dtype of parameters
         for dtype in dict.fromkeys([p.type.dtype for _, p, _, _ in work]):
@@ -178,7 +189,7 @@ class Optimizer:
                 if set_to_none:
                     p.grad = None
                 elif p.grad is not None:
-                    put_gradient(p, ops.zeros_like(p))
+                    put_gradient(p, ops.zeros_like(present(p.grad)))
 
     @property
     def lr(self) -> float:
@@ -198,6 +209,8 @@ class Optimizer:
             first = len(state)
             for kept in group.states:
                 cells = named_state(group.rule, kept)
+                if self.slices is not None:
+                    cells = self.slices.whole_state(group, cells, len(state) - first)
                 state[len(state)] = {name: cell.detach() for name, cell in cells.items()}
             groups.append(describe_group(group) | {"params": list(range(first, len(state)))})
         return {"state": state, "param_groups": groups}
@@ -207,6 +220,8 @@ class Optimizer:
 
         Everything is checked before anything is written.
         """
+        if self.slices is not None:
+            state = self.slices.cut_state(self.param_groups, state)
         load_groups(type(self).__name__, self.param_groups, state)
 
     def __repr__(self) -> str:

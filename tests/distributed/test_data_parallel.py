@@ -54,7 +54,7 @@ def _printed(ranks: int, *arguments: str) -> str:
     ("shards", "ranks", "what"),
     [
         (8, (1, 3), ("model",)),
-        pytest.param(8, (1, 2, 3, 4), ("steps", "model"), marks=nightly),
+        pytest.param(8, (1, 2, 3, 4), ("steps", "model", "zero"), marks=nightly),
         pytest.param(6, (1, 2, 4), ("steps",), marks=nightly),
         pytest.param(2, (1, 3), ("steps", "model"), marks=nightly),
     ],
@@ -78,7 +78,8 @@ def _goes_on(ranks: int, folder: Path, begin: int, end: int, zero: int = 0) -> s
 @pytest.mark.parametrize(
     ("zero", "stretches"),
     [
-        (0, ((2, 0, 4), (3, 4, 7))),
+        (3, ((2, 0, 4), (3, 4, 7))),
+        pytest.param(2, ((3, 0, 3), (2, 3, 5)), marks=nightly),
         pytest.param(0, ((4, 0, 4), (2, 4, 9), (3, 9, 13)), marks=nightly),
     ],
 )

@@ -123,7 +123,6 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
         "hybrid/models": "a registry: one file for each model",
         "hybrid/nn/layers/dropout.py": "its functions are below layers: functions/dropout_kinds.py",
         "hybrid/nn/layers/layer.py": "the base of all layers",
-        "hybrid/nn/modules/parameter.py": "modules import it, and what holds parameters is one",
         "hybrid/nn/utils.py": "where PyTorch has these functions",
         "hybrid/passes/scalar": "a registry: one file for each pass",
         "hybrid/staging/constructs": "a registry: one file for each construct",

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from hybrid import ops
 from hybrid.core.types import DType, float32, float64
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.ir.interpreter import current
+from hybrid.ir.record import Leaf
 from hybrid.trace.values.optional import OptionalValue
 
 
@@ -31,6 +34,19 @@ class Parameter(Tensor):
         return f"Parameter containing:\n{super().__repr__()}"
 
 
+SLICED: WeakKeyDictionary[Leaf, Any] = WeakKeyDictionary()  # leaves whose gradients are slices
+
+
+def whole_gradients(parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
+    """The gradients of ``parameters``, whole also where ranks have slices of them."""
+    found = []
+    for p in parameters:
+        slices = SLICED.get(p.leaf)
+        grad = present(p.grad)
+        found.append(grad if slices is None else slices.whole_gradient(p, grad))
+    return tuple(found)
+
+
 def present(grad: Any) -> Tensor:
     """A gradient as a tensor.
 
@@ -44,6 +60,8 @@ def put_gradient(p: Tensor, new: Tensor) -> None:
     grad: Any = p.grad
     if isinstance(grad, OptionalValue):
         current().write_tensor_attribute(p.leaf, "grad", grad.of(new, grad.flag))
+    elif SLICED and p.leaf in SLICED:
+        current().write_tensor_attribute(p.leaf, "grad", new)
     else:
         p.grad = new
 

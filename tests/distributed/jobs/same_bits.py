@@ -49,11 +49,9 @@ class Loss(nn.Module):
 
 def digest(net, optimizer) -> str:
     found = hashlib.sha256()
-    for t in [*net.parameters(), *net.buffers()]:
-        found.update(t.detach().numpy().tobytes())
-    for state in optimizer.state.values():
+    for state in (net.state_dict(), *optimizer.state_dict()["state"].values()):
         for t in state.values():
-            found.update(t.detach().numpy().tobytes())
+            found.update(t.numpy().tobytes())
     return found.hexdigest()[:12]
 
 
@@ -66,7 +64,7 @@ def say(*words) -> None:
         print(*words)
 
 
-def made(kind):
+def made(kind, zero=0):
     hy.random.seed(3)
     net = {
         "plain": lambda: nn.Sequential(nn.Linear(32, 300), nn.GELU(), nn.Linear(300, 3)),
@@ -78,11 +76,17 @@ def made(kind):
         "common": lambda: Loss(True),
     }[kind]()
     optimizer = hy.optim.AdamW(net.parameters(), lr=0.01)
-    return dist.data_parallel(net, optimizer, shards=SHARDS, bucket_bytes=16000)
+    before = dist.local_nbytes(net), dist.local_nbytes(optimizer)
+    dist.data_parallel(net, optimizer, shards=SHARDS, zero=zero, bucket_bytes=16000)
+    after = dist.local_nbytes(net), dist.local_nbytes(optimizer)
+    shares = [now / whole * dist.size() for now, whole in zip(after, before, strict=True)]
+    for share, sliced in zip(shares, (zero == 3, zero > 0), strict=True):
+        assert share < 1.2 if sliced and kind == "plain" else share <= dist.size() + 0.2
+    return net, optimizer
 
 
-def stepped(kind, hybridized):
-    net, optimizer = made(kind)
+def stepped(kind, hybridized, zero=0):
+    net, optimizer = made(kind, zero)
     draw = np.random.default_rng(0)
 
     def step(x, y):
@@ -106,8 +110,8 @@ def stepped(kind, hybridized):
     return digest(net, optimizer), losses
 
 
-def fitted(kind, sinks, loss):
-    net, optimizer = made(kind)
+def fitted(kind, sinks, loss, zero=0):
+    net, optimizer = made(kind, zero)
     draw = np.random.default_rng(1)
     x, y = draw.standard_normal((44, 32)).astype("f4"), draw.integers(0, 3, 44)
     data = hy.data.TensorDataset(hy.asarray(x), hy.asarray(y))
@@ -133,3 +137,11 @@ if "model" in WHICH:
         found = fitted("norm", False, loss)
         assert fitted("norm", True, loss) == found
         say("model", *found)
+if "zero" in WHICH:
+    for kind in ("plain", "images"):
+        want = stepped(kind, False)
+        for zero in (1, 2, 3):
+            for hybridized in (False, True):
+                assert stepped(kind, hybridized, zero) == want, (kind, zero, hybridized)
+        say(kind, *want)
+    assert fitted("norm", True, common, 3) == fitted("norm", True, common)

@@ -1,0 +1,101 @@
+"""Training steps of one rank and of two, one thread each, on the same batch: distributed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import weakref
+from multiprocessing.connection import Connection, Listener
+from pathlib import Path
+from typing import Any
+
+from hybrid.bench import registry
+from hybrid.bench.registry import BenchError, Case, Target, workload
+
+SCRIPT = Path(registry.__file__).with_name("rank_steps.py")
+LABELS = {"mlp": "MLP, 8 MB of gradients, batch 256", "gpt": "GPT, 0.8 million weights, batch 16"}
+STARTING = 120.0  # seconds
+SHARE = 1 / 1.8  # of the time of one rank that two may take
+SHARDS = 8  # 32 rows each
+
+
+class RankJob:
+    """A job of ranks that do training steps when asked; it starts when it is first asked."""
+
+    def __init__(self, kind: str, ranks: int, shards: str) -> None:
+        self.kind, self.ranks, self.shards = kind, ranks, shards
+        self.connections: list[Connection] = []
+        self.losses: list[float] = []
+
+    def sample(self, count: int) -> float:
+        """Seconds of ``count`` steps, those of the slowest rank."""
+        if not self.connections:
+            self._start()
+        for connection in self.connections:
+            connection.send(count)
+        answers = [connection.recv() for connection in self.connections]
+        if not self.losses:
+            self.losses = [loss for _, loss in answers]
+        return max(seconds for seconds, _ in answers)
+
+    def _start(self) -> None:
+        with Listener(("127.0.0.1", 0)) as listener:
+            listener._listener._socket.settimeout(STARTING)  # type: ignore[attr-defined]
+            arguments = [str(SCRIPT), self.kind, self.shards, str(listener.address[1])]
+            launch = ["-m", "hybrid", "launch", "-n", str(self.ranks)]
+            command = [sys.executable, *(launch if self.ranks > 1 else []), *arguments]
+            environment = os.environ | {"HYBRID_NUM_THREADS": "1"}
+            process = subprocess.Popen(
+                command, env=environment, stdin=subprocess.DEVNULL, start_new_session=True
+            )
+            connections: list[Connection] = []
+            weakref.finalize(self, end, process, connections)
+            try:
+                found = {c.recv(): c for c in (listener.accept() for _ in range(self.ranks))}
+            except OSError:
+                raise BenchError(
+                    f"{self.ranks} ranks have not begun within {STARTING:g} seconds"
+                ) from None
+            connections += [found[rank] for rank in sorted(found)]
+            self.connections = connections
+
+
+def end(process: subprocess.Popen[bytes], connections: list[Any]) -> None:
+    """Let a job end, which nobody asks for more."""
+    for connection in connections:
+        with contextlib.suppress(OSError):
+            connection.send(0)
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(20)
+    if process.poll() is None:
+        process.terminate()
+        process.wait(20)
+
+
+@workload(
+    "distributed",
+    "training steps of one rank and of two, one thread each, on the same batch",
+    lasts=True,
+)
+def distributed() -> list[Case]:
+    return [_case(kind, label) for kind, label in LABELS.items()]
+
+
+def _case(kind: str, label: str) -> Case:
+    jobs = {
+        "1 rank": RankJob(kind, 1, "alone"),
+        "2 ranks": RankJob(kind, 2, "ranks"),
+        f"2 ranks, {SHARDS} shards": RankJob(kind, 2, str(SHARDS)),
+    }
+
+    def check() -> dict[str, str]:
+        first = [job.losses[0] for job in jobs.values()]
+        if any(len(set(job.losses)) > 1 for job in jobs.values()):
+            raise BenchError(f"{label}: ranks have different losses")
+        if max(first) - min(first) > 1e-5 * abs(first[0]):
+            raise BenchError(f"{label}: the losses of the first step are {first}")
+        return {"loss": f"{first[0]:.5f} on any number of ranks"}
+
+    return Case(label=label, ways=jobs, check=check, targets={"2 ranks": Target(SHARE)})
