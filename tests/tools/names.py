@@ -135,7 +135,6 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
         "hybrid/convert/constructs": "a registry: one file for each construct",
         "hybrid/onnx/handlers": "a registry: one file for each family of ops",
         "hybrid/ops": "all of it is in its folders",
-        "hybrid/ops/communication": "few ops reach other processes, and are no other family's",
         "hybrid/passes": "the same",
         "hybrid/staging": "most of it is in its folders",
         "hybrid/trace": "all of it is in its folders",
