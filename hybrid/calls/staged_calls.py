@@ -23,7 +23,7 @@ from hybrid.core.timing import phase
 from hybrid.eager.launch import fill
 from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import STATE
-from hybrid.errors import CaptureError, CutShortError, EagerOnlyError
+from hybrid.errors import ArgumentError, CutShortError, EagerOnlyError
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.trace.capture.captured_graph import Capture
 from hybrid.trace.capture.recapture import Paths, uncollected
@@ -153,7 +153,7 @@ class StagedCalls:
     ) -> Planned:
         """The executable of a capture in which sizes depend on values."""
         if capture.is_shared:
-            raise CaptureError(
+            raise ArgumentError(
                 "sizes that depend on values, in a function of tensors that ranks share",
                 why="Each size gets a plan of its own, of parts that are not known before.",
                 fix="choose elements with where, or outside of the hybridized function",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from hybrid.core.layouts import MeshAxis
 from hybrid.core.tree import tree_map
 from hybrid.distributed.meshes import Mesh, channel_for
 from hybrid.eager.tensor import Tensor
@@ -59,8 +58,17 @@ def pipeline(
             why="Each rank computes one stage.",
             fix=f"give stages={channel.ranks}, or a mesh with an axis of {stages} ranks",
         )
-    place = MeshAxis(channel.name, channel.ranks, channel.rank)
-    pipe = tuple(Pipe(*place, stages, microbatches, schedule, recompute))
+    pipe = tuple(
+        Pipe(
+            comm=channel.name,
+            ranks=channel.ranks,
+            rank=channel.rank,
+            stages=stages,
+            microbatches=microbatches,
+            schedule=schedule,
+            recompute=recompute,
+        )
+    )
     model.register_forward_pre_hook(_Entrance(pipe), with_kwargs=True)
     model.register_forward_hook(_Exit(pipe))
     return model

@@ -22,7 +22,7 @@ from hybrid.ir.record import is_recording, record_call
 from hybrid.memory import native
 from hybrid.passes import Precomputation, run_parts, run_pipeline
 from hybrid.passes.layouts.local_graph import is_laid
-from hybrid.passes.layouts.shared_graph import graph_of_rank, is_shared
+from hybrid.passes.layouts.stage_program import graph_of_rank, is_shared
 from hybrid.plan import Plan, make_plan
 
 MAX_CONSTANT = 4096  # bytes that a remembered call keeps

@@ -15,6 +15,7 @@ from hybrid.core.types import TensorType
 from hybrid.ir import Graph, Node, Value
 from hybrid.ops.communication.layout_op import laid_out, layout_of
 from hybrid.ops.communication.point_to_point import recv, send
+from hybrid.ops.flow.control import CONTROL, cond, for_
 from hybrid.ops.shapes.creation import fill
 from hybrid.ops.support.shared_work import AxisCut, SharedWay, every_element
 from hybrid.passes.layouts.layout_costs import asking, computing, is_long, moving
@@ -48,6 +49,8 @@ class LayoutChoice:
         for at, placement in wanted.items():
             self.ends.setdefault(graph.results[at], []).append(placement)
         self.outers = outers
+        # Of branches and loops: where parameters and results of their regions are.
+        self.inner: dict[Node, list[tuple[list[Placement], list[Placement]]]] = {}
         self._candidates: dict[Node, list[SharedWay]] = {}
         for node in graph.nodes:
             for value in dict.fromkeys(node.operands):
@@ -124,6 +127,11 @@ class LayoutChoice:
 
     def _forward(self) -> None:
         for node in self.graph.nodes:
+            if node.op in CONTROL:
+                way = self._as_given(node)
+                self._candidates[node] = [way]
+                self._put(node, way)
+                continue
             best, least = None, 0.0
             for way in self.candidates(node):
                 cost = self.work(node, way)
@@ -136,6 +144,48 @@ class LayoutChoice:
                     best, least = way, cost
             assert best is not None
             self._put(node, best)
+
+    def _as_given(self, node: Node) -> SharedWay:
+        """The way of a branch or loop: what it is given stays where it is, within and behind it."""
+        places = [None if self.place[v] == PARTIAL else self.place[v] for v in node.operands]
+        first = 1  # behind the test or the count
+        given = places[first:]
+        if node.op is cond:
+            ends = self._natural(node.regions[0], given, {})
+            self.inner[node] = [(given, ends)] * 2
+            return SharedWay((None, *given), tuple(ends))
+        carried = node.attributes["carried"]
+        before: list[Placement] = [None] if node.op is for_ else []
+        last = carried + node.attributes.get("sliced", 0)
+        rows = [_moved_axis(p, -1) for p in given[carried:last]]
+        given[carried:last] = [
+            p if r else None for p, r in zip(given[carried:last], rows, strict=True)
+        ]
+        shown = 0 if node.op is for_ else 1  # results of the body before those that are carried
+
+        def inside() -> list[Placement]:
+            return [*before, *given[:carried], *rows, *given[last:]]
+
+        ends = self._natural(node.regions[0], inside(), {})
+        for at in range(carried):  # zeros, say, become what is added up
+            if node.operands[first + at] in self._filled:
+                given[at] = ends[shown + at]
+        asked = {shown + at: p for at, p in enumerate(given[:carried])}
+        asked |= dict.fromkeys(range(shown))
+        ends = self._natural(node.regions[0], inside(), asked)
+        ends[: shown + carried] = [*[None] * shown, *given[:carried]]
+        self.inner[node] = [(inside(), ends)]
+        stacks = [_moved_axis(p, 1) for p in ends[shown + carried :]]
+        return SharedWay((None, *given), (*[None] * shown, *given[:carried], *stacks))
+
+    def _natural(
+        self, region: Graph, given: Sequence[Placement], asked: Mapping[int, Placement]
+    ) -> list[Placement]:
+        """Where the results of ``region`` are, of parameters that are ``given`` so."""
+        places = dict(zip(region.params, given, strict=True))
+        inner = LayoutChoice(region, self.axis, places, asked, self.outers)
+        found = [inner.place[v] for v in region.results]
+        return [asked.get(at, None if p == PARTIAL else p) for at, p in enumerate(found)]
 
     def _improve(self) -> None:
         order = [node for node in self.graph.nodes if len(self.candidates(node)) > 1]
@@ -210,10 +260,17 @@ class LayoutChoice:
         return True
 
 
+def _moved_axis(place: Placement, by: int) -> Placement:
+    """Where a row of a stack is that is at ``place``, or a stack of rows."""
+    if not isinstance(place, Split) or place.axis + by < 0:
+        return None
+    return Split(place.axis + by, place.outer)
+
+
 def has_rule(node: Node) -> bool:
     """Whether it is known how ranks share the work of ``node``."""
     op = node.op
-    return op is laid_out or (not node.regions and (op.elementwise or op.share_rule is not None))
+    return op is laid_out or op in CONTROL or op.elementwise or op.share_rule is not None
 
 
 def ways_of(node: Node, axis: MeshAxis, outers: Sequence[int] = (1,)) -> list[SharedWay]:

@@ -60,7 +60,7 @@ def is_laid(graph: Graph) -> bool:
     """Whether ranks share tensors of ``graph``."""
     if any([v.type.layout is not None for v in graph.params]):
         return True
-    return any([node.op is laid_out for node in graph.nodes])
+    return any([node.op is laid_out for node in graph.walk()])
 
 
 def laid_like(graph: Graph, types: Sequence[TensorType]) -> Graph:
@@ -102,7 +102,7 @@ def local_graph(graph: Graph, wanted: dict[int, TensorType]) -> LocalGraph:
 def _layouts(graph: Graph, wanted: Mapping[int, TensorType]) -> list[Layout]:
     types = [*[v.type for v in graph.params], *wanted.values()]
     found = [t.layout for t in types if t.layout is not None]
-    for node in graph.nodes:
+    for node in graph.walk():
         if node.op is laid_out:
             found.append(tuple(layout_of(node.attributes["layout"])))  # type: ignore[arg-type]
     return found
@@ -169,7 +169,15 @@ def _along(
         way = choice.ways[node]
         builder.location, first = node.location, len(work.moved)
         operands = [moved(v, p) for v, p in zip(node.operands, way.operands, strict=True)]
-        results = computed_by(work, node, way, operands)
+        regions, inner = [], []
+        for region, (params, results_) in zip(
+            node.regions, choice.inner.get(node, []), strict=False
+        ):
+            places = dict(zip(region.params, params, strict=True))
+            local, _, more = _along(region, axis, places, dict(enumerate(results_)), outers)
+            regions.append(local)
+            inner += more
+        results = computed_by(work, node, way, operands, tuple(regions))
         at_hand.update(zip(zip(node.results, way.results, strict=True), results, strict=True))
         gathered = not has_rule(node) and len(work.moved) > first
         rows.append(
@@ -182,6 +190,7 @@ def _along(
                 location=node.location,
             )
         )
+        rows += inner
     builder.location = None
     ends = [
         asked.get(at, None if choice.place[v] == PARTIAL else choice.place[v])
@@ -197,9 +206,16 @@ def _along(
 
 
 def computed_by(
-    work: Work, node: Node, way: SharedWay, operands: Sequence[Value]
+    work: Work,
+    node: Node,
+    way: SharedWay,
+    operands: Sequence[Value],
+    regions: tuple[Graph, ...] = (),
 ) -> Sequence[Value]:
-    """The results of ``node``, of which ``way`` says which part a rank has."""
+    """The results of ``node``, of which ``way`` says which part a rank has.
+
+    ``regions`` are those of the rank, if they are not those of ``node``.
+    """
     ranks = work.axis.ranks
     types = [cut(v.type, p, ranks) for v, p in zip(node.results, way.results, strict=True)]
     builder = work.builder
@@ -213,7 +229,12 @@ def computed_by(
             attrs = node.op.attributes(way.attrs(node.attributes, types))
         hints = tuple([v.hint for v in node.results])
         results = builder.apply(
-            node.op, operands, attrs, regions=node.regions, location=node.location, hints=hints
+            node.op,
+            operands,
+            attrs,
+            regions=regions or node.regions,
+            location=node.location,
+            hints=hints,
         )
     for made, type in zip(results, types, strict=True):
         if made.type is not type:

@@ -46,7 +46,7 @@ def pipe_of(graph: Graph) -> Pipe:
             why="One plan has one schedule.",
             fix="pipeline a model that holds both, or call them in functions of their own",
         )
-    return Pipe(*pipes.pop())
+    return Pipe._make(pipes.pop())
 
 
 def between(graph: Graph) -> tuple[list[Node], list[Node]]:

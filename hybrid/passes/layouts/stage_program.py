@@ -16,11 +16,18 @@ import itertools
 from collections.abc import Iterator, Sequence
 
 from hybrid.core.layouts import PARTIAL, MeshAxis, Placement, Split, cut
-from hybrid.ir import Builder, Graph, Node, Value
+from hybrid.core.types import TensorType
+from hybrid.ir import Builder, Graph, Node, Value, inlined, rewrite
 from hybrid.ir.interpreter import interpreting
 from hybrid.ops.communication.pipeline_op import Pipe
-from hybrid.passes.layouts.local_graph import computed_by
-from hybrid.passes.layouts.pipeline_stages import Microbatches, Stages, not_by_microbatches, pipe_of
+from hybrid.passes.layouts.local_graph import computed_by, is_laid, layout_page, local_graph
+from hybrid.passes.layouts.pipeline_stages import (
+    Microbatches,
+    Stages,
+    is_pipelined,
+    not_by_microbatches,
+    pipe_of,
+)
 from hybrid.passes.layouts.work import Work
 
 FORWARD = -1  # the level of what is computed by microbatches before anything goes back
@@ -141,11 +148,11 @@ class StageProgram:
 
     def graph_of_rank(self) -> Graph:
         """What the rank computes: its stage, or all of them if it is alone."""
-        writer = _Writer(self)
+        writer = RankWriter(self)
         return writer.graph()
 
 
-class _Writer:
+class RankWriter:
     """Writes the graph of one rank."""
 
     def __init__(self, program: StageProgram) -> None:
@@ -372,3 +379,44 @@ def _page(pipe: Pipe, stages: Stages, program: StageProgram) -> str:
         after = f"; {stages.crossing[stage]} bytes go on" if stage < pipe.stages - 1 else ""
         lines.append(f"  stage {stage}: {len(nodes)} ops forward{where}{after}")
     return "\n".join(lines)
+
+
+# What a rank runs --------------------------------------------------------------------------------
+
+
+def is_shared(graph: Graph) -> bool:
+    """Whether ranks share tensors of ``graph``, or its work."""
+    return is_laid(graph) or is_pipelined_within(graph)
+
+
+def is_pipelined_within(graph: Graph) -> bool:
+    """Whether ``graph``, or a region in it, has stages."""
+    return is_pipelined(graph) or any(
+        [is_pipelined(region) for node in graph.walk() for region in node.regions]
+    )
+
+
+def graph_of_rank(
+    graph: Graph, wanted: dict[int, TensorType]
+) -> tuple[Graph, tuple[TensorType, ...], str]:
+    """The graph of this rank, the types of its results with their layouts, and a text about it.
+
+    ``wanted`` are the types of some results.
+    """
+    graph = inlined(graph)
+    pages: list[str] = []
+
+    def staged(graph: Graph) -> Graph:
+        graph = rewrite(graph, lambda _node, _builder: None, regions=staged)
+        if is_pipelined(graph):
+            graph, page = pipelined(graph)
+            pages.append(page)
+        return graph
+
+    if is_pipelined_within(graph):
+        graph = staged(graph)
+    page = "\n".join(pages)
+    if not is_laid(graph):
+        return graph, tuple([v.type for v in graph.results]), page
+    local = local_graph(graph, wanted)
+    return local.graph, local.results, "\n".join(filter(None, [page, layout_page(local)]))

@@ -109,6 +109,34 @@ def other_uses() -> None:
             np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6 * np.abs(b).max())
 
 
+def epochs() -> None:
+    """A loop in a plan has the schedule in its body."""
+    rows = hy.asarray(np.random.default_rng(0).integers(0, 32, (3, 8, 9)))
+    found = []
+    for axis in ("one", "pp"):
+        model = dist.pipeline(
+            gpt(), stages=SIZE if SIZE > 1 else 2, microbatches=2, mesh=GRID, axis=axis
+        )
+        optimizer = hy.optim.SGD(model.parameters(), lr=0.1)
+
+        def epoch(rows, model=model, optimizer=optimizer):
+            total = hy.zeros(())
+            for tokens in rows:
+                optimizer.zero_grad()
+                logits = model(tokens[:, :-1])
+                loss = F.cross_entropy(logits.reshape((-1, 32)), tokens[:, 1:].reshape((-1,)))
+                loss.backward()
+                optimizer.step()
+                total = total + loss
+            return total
+
+        run = hy.hybridize(epoch)
+        losses = [run(rows).item() for _ in range(2)]
+        assert run.plans[0].layout().startswith(f"{axis}: ")
+        found.append((losses, [p.numpy().tobytes() for p in model.parameters()]))
+    assert found[0] == found[1]
+
+
 def three_axes() -> None:
     """Stages along one axis of a mesh, heads and layers along another one."""
     if SIZE != 4:
@@ -129,7 +157,7 @@ def three_axes() -> None:
     assert [head.partition(":")[0] for head in heads] == ["pp", "tp"]
 
 
-TESTS = (schedules, other_uses, three_axes)
+TESTS = (schedules, other_uses, epochs, three_axes)
 for test in TESTS:
     if len(sys.argv) < 2 or test.__name__ in sys.argv[1:]:
         test()

@@ -64,7 +64,7 @@ def test_a_model_is_cut_where_few_bytes_cross() -> None:
       return %7
     }}
     """
-    pipe = Pipe("world", 1, 0, 2, 2, "1f1b", False)
+    pipe = Pipe._make(("world", 1, 0, 2, 2, "1f1b", False))
     written = '("world", 1, 0, 2, 2, "1f1b", false)'
     graph = graph_of(text.format(pipe=written))
     assert graph_of(str(graph)) == graph
