@@ -152,6 +152,12 @@ class StateSlices:
         """The gradient of ``p`` by its slices."""
         return self.wholes([grad], [self.kinds[self.places[id(p)]]])[0]
 
+    def on_any_rank(self, flag: Tensor) -> Tensor:
+        """Whether ``flag`` is true on some rank."""
+        channel = self.channel
+        found = all_gather(ops.reshape(flag, (1,)), comm=channel.name, ranks=channel.ranks)
+        return ops.any(found)
+
     # State ------------------------------------------------------------------------------------
 
     def whole_state(self, group: Group, state: Mapping[str, Tensor], at: int) -> dict[str, Tensor]:

@@ -179,6 +179,11 @@ WRONG = [
     (lambda m, o: dist.data_parallel(m, o, shards="all"), ArgumentError, 'give "ranks", or'),
     (lambda m, o: dist.data_parallel(m, o, shards=2.0), ArgumentTypeError, "shards is 2.0"),
     (lambda m, o: dist.data_parallel(m, o, zero=4), ArgumentError, "give 0, 1, 2 or 3"),
+    (
+        lambda m, o: dist.data_parallel(m, hy.optim.LBFGS(m.parameters()), zero=1),
+        ArgumentError,
+        "use another optimizer",
+    ),
     (lambda m, o: dist.data_parallel(m, o, bucket_bytes=0), ArgumentError, "an int from 1 on"),
     (lambda m, o: dist.data_parallel(m, o, axis="dp"), ArgumentError, "without a mesh"),
     (lambda m, o: dist.data_parallel(nn.Linear(2, 2), o), ArgumentError, "model.parameters()"),
