@@ -1,6 +1,7 @@
 """Run as each rank: training with a batch shared out, against training with all of it in one."""
 
 import os
+import pickle
 import sys
 
 import numpy as np
@@ -192,6 +193,30 @@ on_all_ranks(want)
 for zero in range(4):
     for hybridized in (False, True):
         same(scaled(zero, hybridized), want)
+
+# Copies: averages of weights, and what is pickled ------------------------------------------------
+
+for zero, shards in ((0, "ranks"), (3, 4)):
+    hy.random.seed(1)
+    net = normed()
+    optimizer = hy.optim.SGD(net.parameters(), lr=0.1)
+    dist.data_parallel(net, optimizer, shards, zero)
+    average = hy.optim.ExponentialMovingAverage(net, 0.5)
+    x, y = hy.asarray(np.ones((9, 32), "f4").cumsum(0)), hy.asarray(np.arange(9) % 3)
+    mine = dist.rows(9, shards)
+    before = [p.numpy() for p in net.state_dict().values()]
+    for _ in range(2):
+        values = functional.cross_entropy(net(x[mine]), y[mine], reduction="none")
+        optimizer.zero_grad()
+        dist.mean(values).backward()
+        optimizer.step()
+        average.update_parameters(net)
+    average.eval()
+    net.eval()
+    with hy.no_grad():
+        on_all_ranks([average(x).numpy(), pickle.loads(pickle.dumps(net))(x).numpy()])
+        same([pickle.loads(pickle.dumps(net))(x).numpy()], [net(x).numpy()])
+        assert (average(x).numpy() != net(x).numpy()).any()
 
 # One axis of a mesh: the others have models of their own ------------------------------------------
 
