@@ -19,6 +19,7 @@ from hybrid.nn.modules import hooks
 from hybrid.nn.modules.hooks import Hook
 from hybrid.nn.modules.module import Module
 from hybrid.ops.communication.collectives import broadcast
+from hybrid.optim.lbfgs import LBFGS
 from hybrid.optim.optimizer import Optimizer
 from hybrid.random import default_generator
 
@@ -88,6 +89,12 @@ def _require(model: Any, optimizer: Any, zero: Any, bucket_bytes: Any) -> None:
         )
     if isinstance(zero, bool) or not isinstance(zero, int) or zero not in range(4):
         raise ArgumentError(f"zero is {zero!r}", fix="give 0, 1, 2 or 3")
+    if zero and isinstance(optimizer, LBFGS):
+        raise ArgumentError(
+            f"zero is {zero} with an LBFGS",
+            why="Its steps go by products of whole gradients, and ranks would have slices.",
+            fix="leave zero out, or use another optimizer",
+        )
     if isinstance(bucket_bytes, bool) or not isinstance(bucket_bytes, int) or bucket_bytes < 1:
         raise ArgumentError(f"bucket_bytes is {bucket_bytes!r}", fix="give an int from 1 on")
     for name, module in model.named_modules():

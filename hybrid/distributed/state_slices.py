@@ -8,6 +8,7 @@ parameters that are to be whole they are gathered behind it, a bucket at a time.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -41,6 +42,16 @@ class StateSlices:
         self.kinds = tuple([p.type for p in parameters])  # those of whole ones
         self.places = {id(p): at for at, p in enumerate(parameters)}
         self._parts: dict[int, Tensor] = {}  # eagerly, those of parameters that are whole
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> StateSlices:
+        """Those of a copy of the model."""
+        copies = [copy.deepcopy(p, memo) for p in self.parameters]
+        made = memo[id(self)] = StateSlices(self.channel, copies, self.buckets, self.zero)
+        made.kinds = self.kinds
+        return made
+
+    def __reduce__(self) -> Any:
+        return _slices_of, (self.channel, self.parameters, self.buckets, self.zero, self.kinds)
 
     # Slices and back --------------------------------------------------------------------------
 
@@ -152,6 +163,12 @@ class StateSlices:
         """The gradient of ``p`` by its slices."""
         return self.wholes([grad], [self.kinds[self.places[id(p)]]])[0]
 
+    def on_any_rank(self, flag: Tensor) -> Tensor:
+        """Whether ``flag`` is true on some rank."""
+        channel = self.channel
+        found = all_gather(ops.reshape(flag, (1,)), comm=channel.name, ranks=channel.ranks)
+        return ops.any(found)
+
     # State ------------------------------------------------------------------------------------
 
     def whole_state(self, group: Group, state: Mapping[str, Tensor], at: int) -> dict[str, Tensor]:
@@ -197,3 +214,9 @@ class StateSlices:
             at = self.places.get(id(p))
             if at is not None and prefix + name in state:
                 state[prefix + name] = self.cut(state[prefix + name], self.kinds[at])
+
+
+def _slices_of(channel: Channel, parameters: Any, buckets: Any, zero: int, kinds: Any) -> Any:
+    made = StateSlices(channel, parameters, buckets, zero)
+    made.kinds = kinds
+    return made

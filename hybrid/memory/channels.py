@@ -49,6 +49,12 @@ class Channel:
     def __init__(self, name: str, rank: int = 0, ranks: int = 1) -> None:
         self.name, self.rank, self.ranks = name, rank, ranks
 
+    def __deepcopy__(self, _memo: Any) -> Channel:
+        return self
+
+    def __reduce__(self) -> Any:
+        return reach, (self.name, self.ranks)
+
     def agree(self, entries: Sequence[CollectiveCall], *, eager: bool) -> None:
         """Raise CollectiveMismatchError unless all ranks are about to do what ``entries`` say."""
 

@@ -185,6 +185,8 @@ class GradScaler:
             found = ops.logical_not(finite)
             if known is not None:
                 found = ops.where(known, scaling.found, found)
+            if optimizer.slices is not None:  # of which other ranks have others
+                found = optimizer.slices.on_any_rank(found)
             scaling.found.assign(found)
             scaling.stage.assign(self._updates * 2 + _UNSCALED)
             seen = ops.astype(found, int64) + _FINITE

@@ -12,7 +12,14 @@ import pytest
 import hybrid as hy
 import hybrid.distributed as dist
 from hybrid import nn
-from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, HybridError, ShapeError
+from hybrid.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    CaptureError,
+    DTypeError,
+    HybridError,
+    ShapeError,
+)
 from hybrid.memory.channels import tree_sum
 from hybrid.ops.communication.shard_tree import (
     cut_evenly,
@@ -179,6 +186,11 @@ WRONG = [
     (lambda m, o: dist.data_parallel(m, o, shards="all"), ArgumentError, 'give "ranks", or'),
     (lambda m, o: dist.data_parallel(m, o, shards=2.0), ArgumentTypeError, "shards is 2.0"),
     (lambda m, o: dist.data_parallel(m, o, zero=4), ArgumentError, "give 0, 1, 2 or 3"),
+    (
+        lambda m, o: dist.data_parallel(m, hy.optim.LBFGS(m.parameters()), zero=1),
+        ArgumentError,
+        "use another optimizer",
+    ),
     (lambda m, o: dist.data_parallel(m, o, bucket_bytes=0), ArgumentError, "an int from 1 on"),
     (lambda m, o: dist.data_parallel(m, o, axis="dp"), ArgumentError, "without a mesh"),
     (lambda m, o: dist.data_parallel(nn.Linear(2, 2), o), ArgumentError, "model.parameters()"),
@@ -224,3 +236,24 @@ def test_parameters_beside_batch_norms_are_refused_with_shards() -> None:
         "so a part with parameters may not have one within it.\n"
         'Fix: put the parameter into a module of its own, or leave shards="ranks".'
     )
+
+
+def test_a_hybridized_part_may_not_ask_for_rows() -> None:
+    net = nn.Sequential(nn.Linear(3, 3), nn.Sequential(nn.Dropout(0.5), nn.ReLU()))
+    dist.data_parallel(net, hy.optim.SGD(net.parameters(), lr=0.1), shards=2)
+    wanted = net.hybridize()(hy.ones((4, 3)))  # the whole model: its plan is left out
+    assert wanted.shape == (4, 3) and not net.plans
+    net.hybridize(False)[1].hybridize()
+    with pytest.raises(CaptureError) as caught:
+        net(hy.ones((4, 3)))
+    first, *rest = str(caught.value).splitlines()
+    assert first.startswith(
+        "a batch norm, a draw or a mean over rows in a hybridized part of a data-parallel model"
+    )
+    assert rest[-2:] == [
+        "It goes by the rows of all ranks, which the call of the model has, and its part has a "
+        "plan of its own.",
+        "Fix: hybridize the function of a whole step, in place of the part.",
+    ]
+    step = hy.hybridize(lambda x: net(x))
+    assert step(hy.ones((4, 3))).shape == (4, 3)

@@ -1,6 +1,7 @@
 """Run as each rank: training with a batch shared out, against training with all of it in one."""
 
 import os
+import pickle
 import sys
 
 import numpy as np
@@ -158,6 +159,84 @@ if SIZE > 1:
         raise AssertionError("mixed losses")
     except hy.errors.ArgumentError as error:
         assert "this rank's own" in str(error), error
+
+# Scaled losses: an infinite gradient is seen by all ranks, whatever slice of it they have ---------
+
+
+def scaled(zero, hybridized):
+    hy.random.seed(1)
+    net = nn.Linear(5, 3)
+    optimizer = hy.optim.SGD(net.parameters(), lr=0.1, momentum=0.5)
+    net, optimizer = dist.data_parallel(net, optimizer, zero=zero)
+    scaler = hy.optim.GradScaler(init_scale=4.0)
+
+    def step(x):
+        optimizer.zero_grad(set_to_none=False)
+        for i in range(2):  # two batches of one step
+            loss = (net(x) * (i + 1.0)).sum(axis=1).mean()
+            scaler.scale(loss).backward()
+        scaler.step(optimizer)
+        scaler.update()
+
+    run = hy.hybridize(step) if hybridized else step
+    for number in range(3):
+        x = np.random.default_rng(number).standard_normal((8, 5)).astype("f4")
+        if number == 1:
+            x[0, 0] = np.inf
+        run(hy.asarray(x[dist.rows(8)]))
+    assert scaler.get_scale() == 2.0
+    return [*(t.numpy() for t in net.state_dict().values())]
+
+
+want = scaled(0, False)
+on_all_ranks(want)
+for zero in range(4):
+    for hybridized in (False, True):
+        same(scaled(zero, hybridized), want)
+
+# Copies: averages of weights, and what is pickled ------------------------------------------------
+
+for zero, shards in ((0, "ranks"), (3, 4)):
+    hy.random.seed(1)
+    net = normed()
+    optimizer = hy.optim.SGD(net.parameters(), lr=0.1)
+    dist.data_parallel(net, optimizer, shards, zero)
+    average = hy.optim.ExponentialMovingAverage(net, 0.5)
+    x, y = hy.asarray(np.ones((9, 32), "f4").cumsum(0)), hy.asarray(np.arange(9) % 3)
+    mine = dist.rows(9, shards)
+    before = [p.numpy() for p in net.state_dict().values()]
+    for _ in range(2):
+        values = functional.cross_entropy(net(x[mine]), y[mine], reduction="none")
+        optimizer.zero_grad()
+        dist.mean(values).backward()
+        optimizer.step()
+        average.update_parameters(net)
+    average.eval()
+    net.eval()
+    with hy.no_grad():
+        on_all_ranks([average(x).numpy(), pickle.loads(pickle.dumps(net))(x).numpy()])
+        same([pickle.loads(pickle.dumps(net))(x).numpy()], [net(x).numpy()])
+        assert (average(x).numpy() != net(x).numpy()).any()
+
+# One axis of a mesh: the others have models of their own ------------------------------------------
+
+if SIZE % 2 == 0:
+    mesh = dist.mesh((2, SIZE // 2), ("dp", "other"))
+    along = {"mesh": mesh, "axis": "dp"}
+    hy.random.seed(RANK)
+    net = normed()
+    optimizer = hy.optim.Adam(net.parameters(), lr=0.01)
+    dist.data_parallel(net, optimizer, 4, 3, **along)
+    x, y = hy.asarray(np.ones((9, 32), "f4").cumsum(0)), hy.asarray(np.arange(9) % 3)
+    mine = dist.rows(9, 4, **along)
+    for _ in range(2):
+        values = functional.cross_entropy(net(x[mine]), y[mine], reduction="none")
+        optimizer.zero_grad()
+        dist.mean(values, axis="dp").backward()
+        optimizer.step()
+    for value in net.state_dict().values():
+        rows = dist.all_gather(value.reshape((1, -1)), "dp").numpy()
+        assert rows[0].tobytes() == rows[1].tobytes()
 
 # A loss is differentiated once --------------------------------------------------------------------
 
