@@ -6,6 +6,7 @@ from typing import Any
 
 from hybrid.core.layouts import Layout, MeshAxis, Placement, Split
 from hybrid.core.types import TensorType
+from hybrid.errors import GraphError
 from hybrid.ir import op
 from hybrid.ops.support import axis_ties, shared_work
 from hybrid.ops.support.derivatives import linear
@@ -17,6 +18,13 @@ _PARTIAL = -1  # in place of an axis
 @op(name="laid_out", moves=True)
 def laid_out(x: TensorType, *, layout: Rows) -> TensorType:
     """``x``, of which each rank is to have its part: see ``rows_of``."""
+    rows = layout if isinstance(layout, tuple) else (layout,)
+    for row in rows:
+        if not isinstance(row, tuple) or [type(item) for item in row] != [str, int, int, int, int]:
+            raise GraphError(f"no part of a layout: {row!r}")
+        for number, placement in layout_of((row,)):
+            if isinstance(placement, Split) and not placement.fits(x.shape, number.ranks):
+                raise GraphError(f"{x} is not cut as {row!r} says")
     return x
 
 

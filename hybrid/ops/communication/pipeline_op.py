@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from hybrid.core.types import TensorType
+from hybrid.errors import GraphError
 from hybrid.ir import op
 from hybrid.ops.support import axis_ties, shared_work
 from hybrid.ops.support.derivatives import linear
@@ -29,6 +30,9 @@ class Pipe(NamedTuple):
 @op(name="pipeline_edge", moves=True)
 def pipeline_edge(x: TensorType, *, pipe: tuple[Any, ...], begins: bool) -> TensorType:
     """``x``, which goes into a pipeline (``begins``), or comes out of one."""
+    kinds = [type(item) for item in pipe] if isinstance(pipe, tuple) else []
+    if kinds != [str, int, int, int, int, str, bool] or not isinstance(begins, bool):
+        raise GraphError(f"no pipeline: {pipe!r}")
     return x
 
 
