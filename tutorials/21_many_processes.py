@@ -46,9 +46,9 @@ history = Model(model, nn.CrossEntropyLoss(), optimizer, metrics=["accuracy"]).t
 file = folder / f"{dist.size()}.safetensors"
 dist.save(file, model=model)
 
-# %% **Tensor parallel.** Where a layer is too large for one, ranks hold it together: each has some of
-# the outputs of the first layer, and the inputs of the second that these are. Programs are written
-# for the whole; what has to be moved is found when the function is captured.
+# %% **Tensor parallel.** Where a layer is too large for one, ranks hold it together: each has some
+# of the outputs of the first layer, and the inputs of the second that these are. Programs are
+# written for the whole; what has to be moved is found when the function is captured.
 mesh = dist.mesh((dist.size(),), ("tp",))
 hy.random.seed(1)
 wide = nn.Sequential(nn.Linear(64, 256), nn.GELU(), nn.Linear(256, 64)).requires_grad_(False)
