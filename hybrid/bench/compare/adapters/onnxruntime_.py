@@ -86,10 +86,19 @@ class ModelGraph:
         return model.SerializeToString()
 
 
+def as_built(model: bytes, _feed: dict[str, np.ndarray]) -> bytes:
+    return model
+
+
 def of(
-    build: Callable[..., str], array: Callable[[Any], Any] = np.asarray
+    build: Callable[..., str],
+    array: Callable[[Any], Any] = np.asarray,
+    made: Callable[[bytes, dict[str, np.ndarray]], bytes] = as_built,
 ) -> Callable[[Problem, str], WorkloadProgram]:
-    """The program that runs the graph of ``build(model, *inputs)``; its first call loads it."""
+    """The program that runs the graph of ``build(model, *inputs)``; its first call loads it.
+
+    ``made`` gives the model that is loaded, of the model and what it is fed.
+    """
 
     def program(problem: Problem, _: str) -> WorkloadProgram:
         model = ModelGraph(problem)
@@ -99,7 +108,7 @@ def of(
 
         def run() -> np.ndarray:
             nonlocal session
-            session = session or loaded(text)
+            session = session or loaded(made(text, feed))
             return session.run(None, feed)[0]
 
         return function(run, array)
@@ -280,26 +289,18 @@ class _Inputs:
         return self.left.pop() if self.left else None
 
 
-def quantized(build: Callable[..., str], static: bool) -> Callable[[Problem, str], WorkloadProgram]:
-    """The program that runs the graph of ``build``, quantized by the tools of ONNX Runtime."""
-
-    def program(problem: Problem, _: str) -> WorkloadProgram:
-        model = ModelGraph(problem)
-        text = model.bytes(build(model, *model.inputs))
-        feed = dict(zip(model.inputs, problem.inputs, strict=True))
-        session: Any = None
-
-        def run() -> np.ndarray:
-            nonlocal session
-            session = session or loaded(_quantized_model(text, _Inputs(feed) if static else None))
-            return session.run(None, feed)[0]
-
-        return function(run)
-
-    return program
+def quantized_by_rows(text: bytes, _feed: dict[str, np.ndarray]) -> bytes:
+    """The model with weights of bytes, and rows that are made bytes as they come."""
+    return _quantized(text, None)
 
 
-def _quantized_model(text: bytes, inputs: _Inputs | None) -> bytes:
+def quantized_by_data(text: bytes, feed: dict[str, np.ndarray]) -> bytes:
+    """The model with weights and activations of bytes, in the ranges of one run."""
+    return _quantized(text, _Inputs(feed))
+
+
+def _quantized(text: bytes, inputs: _Inputs | None) -> bytes:
+    """``text`` as the tools of ONNX Runtime quantize it; with ``inputs`` all is calibrated."""
     from onnxruntime import quantization  # which needs the package onnx
 
     # Of 7 bits, as its documentation asks for: sums of 8 saturate where a machine lacks VNNI.
@@ -358,8 +359,8 @@ PROGRAMS = {
     "softmax": softmax,
     "layernorm": layernorm,
     "gemm": gemm,
-    "int8_linear": quantized(linear_layer, static=False),
-    "int8_resnet18": quantized(resnet18_graph, static=True),
+    "int8_linear": of(linear_layer, made=quantized_by_rows),
+    "int8_resnet18": of(resnet18_graph, made=quantized_by_data),
     "int4_linear": grouped(1),
     "int4_bytes": grouped(4),
     "conv": conv,
