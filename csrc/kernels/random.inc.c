@@ -176,22 +176,16 @@ static hyb_status require_state(const hyb_call *call, int index)
         const uint64_t first = random_first(call, 0);                                            \
         const int64_t before = (int64_t)(first / GROUP), skip = (int64_t)(first % GROUP);        \
         for (int64_t group = begin; group < end; group++) {                                      \
-            philox_group words;                                                                  \
-            philox_words(seed, draw, before + group, &words);                                    \
-            T *y = (T *)call->data[1] + group * GROUP;                                           \
-            const int64_t left = n - group * GROUP;                                              \
-            if (left >= GROUP && skip == 0) {                                                    \
-                name##_group(&words, y);                                                         \
-            } else {                                                                             \
-                T found[2 * GROUP];                                                              \
-                name##_group(&words, found);                                                     \
-                if (skip != 0) {                                                                 \
-                    philox_words(seed, draw, before + group + 1, &words);                        \
-                    name##_group(&words, found + GROUP);                                         \
-                }                                                                                \
-                const int64_t count = left < GROUP ? left : GROUP;                               \
-                memcpy(y, found + skip, (size_t)count * sizeof(T));                              \
+            T *y = (T *)call->data[1] + group * GROUP, found[2 * GROUP];                         \
+            const int64_t left = n - group * GROUP, count = left < GROUP ? left : GROUP;         \
+            const bool whole = count == GROUP && skip == 0;                                      \
+            for (int64_t part = 0; part <= (skip != 0); part++) {                                \
+                philox_group words;                                                              \
+                philox_words(seed, draw, before + group + part, &words);                         \
+                name##_group(&words, (whole ? y : found) + part * GROUP);                        \
             }                                                                                    \
+            if (!whole)                                                                          \
+                memcpy(y, found + skip, (size_t)count * sizeof(T));                              \
         }                                                                                        \
         return HYB_OK;                                                                           \
     }
@@ -233,13 +227,11 @@ HYB_PREPARE(prepare_random_i64) { return random_prepare(call, HYB_I64, RANDOM_GR
             T *y = (T *)call->data[2] + group * RANDOM_GROUP_32;                                 \
             const int64_t left = n - group * RANDOM_GROUP_32;                                    \
             const int64_t count = left < RANDOM_GROUP_32 ? left : RANDOM_GROUP_32;               \
-            philox_group words;                                                                  \
             float found[2 * RANDOM_GROUP_32], *drawn = found + skip;                             \
-            philox_words(seed, (uint64_t)state[1], before + group, &words);                      \
-            random_uniform_f32_group(&words, found);                                             \
-            if (skip != 0) {                                                                     \
-                philox_words(seed, (uint64_t)state[1], before + group + 1, &words);              \
-                random_uniform_f32_group(&words, found + RANDOM_GROUP_32);                       \
+            for (int64_t part = 0; part <= (skip != 0); part++) {                                \
+                philox_group words;                                                              \
+                philox_words(seed, (uint64_t)state[1], before + group + part, &words);           \
+                random_uniform_f32_group(&words, found + part * RANDOM_GROUP_32);                \
             }                                                                                    \
             for (int64_t i = 0; i < count; i++) {                                                \
                 const T scaled = x[i] * scale;                                                   \

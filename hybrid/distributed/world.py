@@ -45,6 +45,7 @@ def _loaded() -> Any:
 MPI = _loaded()
 PATIENCE = 2.0  # seconds that what a rank has sent may take to come after it has left
 MOST_SAID = 300  # characters of an error that others are told
+FORWARDING = 0.5  # seconds in which mpiexec passes on what was printed: aborting, it drops the rest
 CLOSING = 5.0  # seconds that messages may take to be fetched when a rank leaves
 
 
@@ -205,6 +206,7 @@ def _end_with_errors(found: World) -> None:
             found.link.says_goodbye = False
             found.link.say(error=f"{kind.__name__}: {error}".splitlines()[0][:MOST_SAID])
             os._exit(1)
+        time.sleep(FORWARDING)
         MPI.COMM_WORLD.Abort(1)
 
     sys.excepthook = end

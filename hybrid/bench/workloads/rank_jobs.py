@@ -6,6 +6,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import tempfile
 import weakref
 from multiprocessing.connection import Connection, Listener
 from pathlib import Path
@@ -48,8 +49,9 @@ class RankJob:
             command = [sys.executable, *(launch if self.ranks > 1 else []), *arguments]
             environment = os.environ | {"HYBRID_NUM_THREADS": "1"}
             process = subprocess.Popen(
-                command, env=environment, stdin=subprocess.DEVNULL, start_new_session=True
-            )
+                command, env=environment, stdin=subprocess.DEVNULL, start_new_session=True,
+                cwd=tempfile.gettempdir(),  # where no source folder is in the way
+            )  # fmt: skip
             connections: list[Connection] = []
             weakref.finalize(self, end, process, connections)
             try:
