@@ -40,6 +40,10 @@ if SANITIZER := os.environ.get("HYBRID_SANITIZE"):
 else:
     LINKS += ["-s"]
 
+# The plainest set is for machines of before 2013: so it has three fifths of the size, and is as fast
+# where the sources spell out vectors; loops that a compiler finds them in take up to half longer.
+SMALLER = {"baseline.c": ["-O2"]}
+
 # What the header declares is exported; calls of it from within are as direct as others.
 LIBRARY_FLAGS = ["-DHYB_SHARED", "-fPIC", "-fno-semantic-interposition"]
 # Workers and fork handlers outlive a dlclose: the library stays.
@@ -103,11 +107,12 @@ def compile_all(
     def compile_one(source: Path) -> Path:
         made = folder / source.relative_to(CSRC).with_suffix(".o")
         made.parent.mkdir(parents=True, exist_ok=True)
-        kept = kept_object(command, source)
+        compiles = [*command, *SMALLER.get(source.name, [])]
+        kept = kept_object(compiles, source)
         if kept is not None and kept.exists():
             shutil.copyfile(kept, made)
             return made
-        call([*command, "-c", str(source), "-o", str(made)])
+        call([*compiles, "-c", str(source), "-o", str(made)])
         if kept is not None:
             part = kept.with_suffix(f".{os.getpid()}")
             shutil.copyfile(made, part)
