@@ -40,8 +40,8 @@ if SANITIZER := os.environ.get("HYBRID_SANITIZE"):
 else:
     LINKS += ["-s"]
 
-# The plainest set is for machines of before 2013: so it has three fifths of the size.  It is as fast
-# where the sources spell out vectors; loops in which a compiler finds them take up to half longer.
+# The plainest set is for machines of before 2013, so it has three fifths of the size.  It is as
+# fast where the sources spell out vectors; where a compiler finds them it may take half longer.
 SMALLER = {"baseline.c": ["-O2"]}
 
 # What the header declares is exported; calls of it from within are as direct as others.
