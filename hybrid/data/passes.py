@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybrid.data.sampler import (
-    BatchSampler,
+    EVEN_BATCHES,
     OrderSampler,
     RandomOrderSampler,
-    SharedBatches,
 )
 from hybrid.data.workers.prefetch import AheadOfStreams, Prefetch
 from hybrid.data.workers.worker import ENDED, Job, Reader
@@ -121,7 +120,7 @@ def order_sampler(loader: DataLoader) -> OrderSampler | None:
     """The sampler whose order is known when a pass begins, where there is one."""
     sampler: Any = loader.sampler
     if loader.batch_sampler is not None:
-        if type(loader.batch_sampler) not in (BatchSampler, SharedBatches):
+        if type(loader.batch_sampler) not in EVEN_BATCHES:
             return None
         sampler = loader.batch_sampler.sampler
     own_way = isinstance(sampler, OrderSampler) and type(sampler).__iter__ is OrderSampler.__iter__

@@ -250,6 +250,9 @@ class SharedBatches(BatchSampler):
         return np.concatenate(parts) if parts else np.zeros(0, np.int64)
 
 
+EVEN_BATCHES = (BatchSampler, SharedBatches)  # those of one size, but for the last one
+
+
 def as_generator(generator: Generator | int | None) -> Generator | None:
     """``generator``, or one for a seed."""
     if generator is None or isinstance(generator, Generator):

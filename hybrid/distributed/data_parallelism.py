@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hybrid.distributed.meshes import Mesh
-from hybrid.distributed.mpi_channel import MpiChannel, fingerprint
+from hybrid.distributed.mpi_channel import MpiChannel
 from hybrid.distributed.replicas import Replicas
 from hybrid.distributed.row_shares import Sharing, goes_by, sharing_of
 from hybrid.distributed.state_slices import StateSlices
@@ -128,7 +128,7 @@ def _agree(sharing: Sharing, how: str, named: Sequence[tuple[str, Tensor]]) -> N
     entries += [
         CollectiveCall("parameter", attributes=f"{name} {p.type}", location=at) for name, p in named
     ]
-    channel.compare(fingerprint(entries), entries)
+    channel.compare(entries)
 
 
 def _take_over(sharing: Sharing, model: Module, optimizer: Optimizer) -> None:

@@ -111,13 +111,7 @@ def _state_of(thing: Any) -> Any:
 
 def on_rank_0(channel: Channel, what: str, do: Callable[[], Any]) -> None:
     """Let rank 0 ``do`` it while the others wait; an error of it is raised on every rank."""
-    error: Exception | None = None
-    if channel.rank == 0:
-        try:
-            do()
-        except Exception as raised:
-            error = raised
-    _raise_together(channel, what, error)
+    on_each_rank(channel, what, do if channel.rank == 0 else lambda: None)
 
 
 def on_each_rank(channel: Channel, what: str, do: Callable[[], Any]) -> None:
@@ -127,10 +121,6 @@ def on_each_rank(channel: Channel, what: str, do: Callable[[], Any]) -> None:
         do()
     except Exception as raised:
         error = raised
-    _raise_together(channel, what, error)
-
-
-def _raise_together(channel: Channel, what: str, error: Exception | None) -> None:
     text = "" if error is None else f"{type(error).__name__}: {error}"
     said = text.encode()[:MOST_SAID].ljust(MOST_SAID)
     with Doing(CollectiveCall(what)):

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hybrid.core.dataclass import dataclass
-from hybrid.distributed.mpi_channel import MpiChannel, fingerprint
+from hybrid.distributed.mpi_channel import MpiChannel
 from hybrid.distributed.world import MPI, World, world
 from hybrid.errors import ArgumentError, ArgumentTypeError, author_location
 from hybrid.memory.channels import WORLD, Channel, CollectiveCall, open_channel, reach
@@ -84,7 +84,7 @@ def mesh(shape: Sequence[int], names: Sequence[str]) -> Mesh:
         job.require_whole()
         text = f"{found.shape} {found.names}"
         entry = CollectiveCall("mesh", attributes=text, location=author_location())
-        everyone.compare(fingerprint([entry]), [entry])
+        everyone.compare([entry])
     if found not in _meshes:
         found.opened(job)
         _meshes[found] = None

@@ -87,12 +87,16 @@ class MpiChannel(Channel):
         if not eager and print_ in self.known:
             return
         self.job.require_whole()
-        self.compare(print_, entries)
+        self.compare(entries, print_)
         if not eager:
             self.known.add(print_)
 
-    def compare(self, print_: bytes, entries: Sequence[CollectiveCall]) -> None:
-        """Raise CollectiveMismatchError on all ranks unless their fingerprints are equal."""
+    def compare(self, entries: Sequence[CollectiveCall], print_: bytes = b"") -> None:
+        """Raise CollectiveMismatchError on all ranks unless they do the same ``entries``.
+
+        ``print_`` is their fingerprint, where it is known.
+        """
+        print_ = print_ or fingerprint(entries)
         said = print_ + self.sequence.to_bytes(8, "little")
         found = self._exchanged(ASKED, np.frombuffer(said, np.uint8), len(said), entries)
         if all(theirs[:FINGERPRINT] == print_ for theirs in found.values()):
@@ -220,7 +224,7 @@ class MpiChannel(Channel):
             self.stall = Stall(self.sequence, now)
         stall = self.stall
         if self._is_asked():
-            self.compare(fingerprint([call]), [call])
+            self.compare([call])
         if not stall.noted and now - stall.begun > min(NOTES, self.job.timeout / 4):
             stall.noted = True
             note = np.array([self.sequence], np.int64)

@@ -58,16 +58,14 @@ def pipeline(
             why="Each rank computes one stage.",
             fix=f"give stages={channel.ranks}, or a mesh with an axis of {stages} ranks",
         )
-    pipe = tuple(
-        Pipe(
-            comm=channel.name,
-            ranks=channel.ranks,
-            rank=channel.rank,
-            stages=stages,
-            microbatches=microbatches,
-            schedule=schedule,
-            recompute=recompute,
-        )
+    pipe = Pipe(
+        comm=channel.name,
+        ranks=channel.ranks,
+        rank=channel.rank,
+        stages=stages,
+        microbatches=microbatches,
+        schedule=schedule,
+        recompute=recompute,
     )
     model.register_forward_pre_hook(_Entrance(pipe), with_kwargs=True)
     model.register_forward_hook(_Exit(pipe))
@@ -77,13 +75,13 @@ def pipeline(
 class _Entrance:
     """Marks the arguments of the model, where a graph is made."""
 
-    def __init__(self, pipe: tuple[Any, ...]) -> None:
+    def __init__(self, pipe: Pipe) -> None:
         self.pipe = pipe
 
     def __call__(self, model: Module, args: Any, kwargs: Any) -> Any:
         if not current().traces:
             return None
-        microbatches = self.pipe[4]
+        microbatches = self.pipe.microbatches
 
         def mark(x: Any) -> Any:
             if not isinstance(x, Tensor) or not x.type.rank:
@@ -95,7 +93,7 @@ class _Entrance:
                     why="Each microbatch has equally many rows: of the first axis of arguments.",
                     fix=f"give a multiple of {microbatches} rows, or pad the batch",
                 )
-            return pipeline_edge(x, pipe=self.pipe, begins=True)
+            return pipeline_edge(x, pipe=tuple(self.pipe), begins=True)
 
         return tree_map(mark, args), tree_map(mark, kwargs)
 
@@ -103,7 +101,7 @@ class _Entrance:
 class _Exit:
     """Marks what the model returns."""
 
-    def __init__(self, pipe: tuple[Any, ...]) -> None:
+    def __init__(self, pipe: Pipe) -> None:
         self.pipe = pipe
 
     def __call__(self, model: Module, args: Any, result: Any) -> Any:
@@ -111,7 +109,9 @@ class _Exit:
             return None
         return tree_map(
             lambda x: (
-                pipeline_edge(x, pipe=self.pipe, begins=False) if isinstance(x, Tensor) else x
+                pipeline_edge(x, pipe=tuple(self.pipe), begins=False)
+                if isinstance(x, Tensor)
+                else x
             ),
             result,
         )

@@ -67,21 +67,19 @@ class Replicas:
             replica.wholes = self.slices.gathered()
         if self.sharing.count == 1 or self.inner:
             with entered(scope):
-                if self.sharing.count > 1:
-                    scope.twins = replica.twin
-                    with replica.lent(None):
-                        return call(*args, **kwargs)
-                with replica.lent(0):
+                several = self.sharing.count > 1
+                scope.call = replica if several else None
+                with replica.with_stand_ins(None if several else 0):
                     return call(*args, **kwargs)
         return replica.by_shards(call, leaves, structure, scope, shared)
 
     def part(self, module: Module, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         """A call of one of ``inner``: by shards, where all rows of the rank come to it."""
         scope: Any = row_scope()
-        if not isinstance(scope, RowPart) or not scope.whole or scope.twins is None:
+        if not isinstance(scope, RowPart) or not scope.whole or scope.call is None:
             return call(*args, **kwargs)
         leaves, structure = flatten((args, kwargs))
-        return scope.twins.__self__.by_shards(call, leaves, structure, scope, True)
+        return scope.call.by_shards(call, leaves, structure, scope, True)
 
     def loss(self, function: Callable[..., Tensor], output: Any, target: Any) -> Tensor:
         """``function(output, target)`` of the rows of this rank; with shards the mean over all."""
@@ -165,7 +163,7 @@ class ReplicaCall:
         return made
 
     @contextmanager
-    def lent(self, shard: int | None) -> Iterator[None]:
+    def with_stand_ins(self, shard: int | None) -> Iterator[None]:
         """A context in which gradients by the parameters are those by ``shard``'s, if it is one;
         and in which parameters are whole.
         """
@@ -212,7 +210,7 @@ class ReplicaCall:
             args, kwargs = unflatten(structure, given)
             if at:  # all shards draw what one call for all rows would draw
                 state.assign(begun)
-            with entered(part), self.lent(at):
+            with entered(part), self.with_stand_ins(at):
                 made.append(flatten(call(*args, **kwargs)))
             parts.append(part)
         found = [

@@ -48,7 +48,7 @@ class RowPart:
         self.around = stack()[:1]  # the capture that the call is in, if it is in one
         self.whole = True  # whether it has all rows of its rank
         self.means = 0  # how many have been asked for of a part
-        self.twins: Any = None  # gives a parameter's stand-in of each shard, by its record
+        self.call: Any = None  # of the model: it has a stand-in of each parameter for each shard
 
     @property
     def all_rows(self) -> Tensor:
@@ -126,6 +126,6 @@ class RowPart:
         return y, ops.stop_gradient(means[0]), ops.stop_gradient(squares[0]), count
 
     def _of_shard(self, parameter: Tensor | None, at: int) -> Tensor | None:
-        if parameter is None or self.twins is None:
+        if parameter is None or self.call is None:
             return parameter
-        return self.twins(parameter, at)
+        return self.call.twin(parameter, at)

@@ -53,6 +53,18 @@ def launched(
     return done
 
 
+def require_well(ranks: int, job: str) -> None:
+    """Run a job that says of each rank that all is well; one process runs without a launcher."""
+    if ranks == 1:
+        done = run([sys.executable, str(JOBS / job)])
+        assert (done.stdout, done.stderr) == ("rank 0 of 1: all is well\n", "")
+        return
+    done = launched(ranks, job)
+    assert done.returncode == 0, done.stderr
+    for rank in range(ranks):
+        assert f"rank {rank} of {ranks}: all is well" in done.stdout
+
+
 def by_mpiexec(ranks: int, job: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """The end of a job that nobody watches: killed ranks leave files, which are removed here."""
     with _looking():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 import hybrid as hy
@@ -11,7 +9,7 @@ import hybrid.distributed as dist
 from hybrid.errors import ArgumentError, CaptureError
 from hybrid.memory import channels
 from hybrid.trace.capture.divided_paths import refuse_divided_paths
-from tests.distributed.ranks import JOBS, by_mpiexec, launched, run
+from tests.distributed.ranks import by_mpiexec, launched, require_well
 from tests.helpers import graph_of
 
 nightly = pytest.mark.nightly
@@ -21,10 +19,7 @@ nightly = pytest.mark.nightly
     "ranks", [pytest.param(2, marks=nightly), pytest.param(3, marks=nightly), 4]
 )
 def test_collectives_of_ranks(ranks: int) -> None:
-    done = launched(ranks, "everything.py")
-    assert done.returncode == 0, done.stderr
-    for rank in range(ranks):
-        assert f"rank {rank} of {ranks}: all is well" in done.stdout
+    require_well(ranks, "everything.py")
 
 
 @pytest.mark.nightly
@@ -36,8 +31,7 @@ def test_python_moves_the_bytes_where_c_does_not(monkeypatch: pytest.MonkeyPatch
 
 
 def test_one_process_needs_no_launcher() -> None:
-    done = run([sys.executable, str(JOBS / "everything.py")])
-    assert (done.stdout, done.stderr) == ("rank 0 of 1: all is well\n", "")
+    require_well(1, "everything.py")
 
 
 def test_plain_mpiexec_ends_the_job_with_the_error_of_one_rank() -> None:

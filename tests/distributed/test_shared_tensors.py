@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import sys
-
 import pytest
 
 import hybrid as hy
 import hybrid.distributed as dist
-from tests.distributed.ranks import JOBS, launched, run
+from tests.distributed.ranks import require_well
 
 
 @pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=pytest.mark.nightly)])
 def test_shared_tensors_of_ranks(ranks: int) -> None:
-    done = launched(ranks, "sharded.py")
-    assert done.returncode == 0, done.stderr
-    for rank in range(ranks):
-        assert f"rank {rank} of {ranks}: all is well" in done.stdout
+    require_well(ranks, "sharded.py")
 
 
 @pytest.mark.nightly
 def test_one_process_has_all_of_each_tensor() -> None:
-    done = run([sys.executable, str(JOBS / "sharded.py")])
-    assert (done.stdout, done.stderr) == ("rank 0 of 1: all is well\n", "")
+    require_well(1, "sharded.py")
 
 
 def test_plans_without_shared_tensors_have_no_layout() -> None:

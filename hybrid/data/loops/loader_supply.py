@@ -17,7 +17,7 @@ from hybrid.data.collate import default_collate, default_convert
 from hybrid.data.datasets.dataset import is_columns
 from hybrid.data.loops.queue_pass import QueuedPass
 from hybrid.data.passes import Pass, keys_of, order_sampler, own_generator, stateful
-from hybrid.data.sampler import BatchSampler, SharedBatches
+from hybrid.data.sampler import EVEN_BATCHES, SharedBatches
 from hybrid.data.workers.worker import ENDED, Job, Reader
 from hybrid.eager.execution import EAGER
 from hybrid.eager.tensor import Tensor
@@ -29,7 +29,6 @@ from hybrid.random import Generator, default_generator
 if TYPE_CHECKING:
     from hybrid.data.loader import DataLoader
 
-KNOWN = (BatchSampler, SharedBatches)  # whose batches have one size, but for the last one
 OUTSIDE = "go over the loader outside, and hybridize the function of one batch that the loop calls"
 
 
@@ -175,7 +174,7 @@ def is_queued(loader: DataLoader) -> bool:
     batches = loader.batch_sampler
     return (
         is_columns(loader.dataset)
-        and type(batches) in KNOWN
+        and type(batches) in EVEN_BATCHES
         and batches.size_here > 0
         and batches.rest_here != 0
         and order_sampler(loader) is not None
@@ -201,7 +200,7 @@ def rest_of(loader: DataLoader) -> int | None:
             return (len(loader.dataset) % size or None) if known else None
         return None
     batches = loader.batch_sampler
-    return batches.rest_here if type(batches) in KNOWN else None
+    return batches.rest_here if type(batches) in EVEN_BATCHES else None
 
 
 Kinds = tuple[ItemKind, ...]
@@ -240,7 +239,7 @@ def may_differ(loader: DataLoader) -> bool:
     if loader.streams:
         unknown = known_length(loader) is None and not loader.drop_last
         return own or unknown or loader.batch_size is None
-    return own or type(loader.batch_sampler) not in KNOWN
+    return own or type(loader.batch_sampler) not in EVEN_BATCHES
 
 
 _MET = 3  # batches that tell which axes differ

@@ -35,8 +35,7 @@ def quantize(
             why="It takes float32.",
             fix="cast them with astype",
         )
-    if not dtype.is_integer or dtype.itemsize > 2:  # float32 holds all of their numbers
-        raise DTypeError(f"quantize cannot make {dtype}", fix="choose int8 or uint8")
+    require_small(dtype)
     limits = np.iinfo(dtype.numpy)
     if not limits.min <= low < high <= limits.max:
         raise ArgumentError(
@@ -45,6 +44,12 @@ def quantize(
             fix="give limits within it",
         )
     return broadcast_type("quantize", x, scale, zero).with_dtype(dtype)
+
+
+def require_small(dtype: DType) -> None:
+    """Raise DTypeError unless ``dtype`` is of integers that float32 holds all of."""
+    if not dtype.is_integer or dtype.itemsize > 2:
+        raise DTypeError(f"quantize cannot make {dtype}", fix="choose int8 or uint8")
 
 
 @quantize.reference
