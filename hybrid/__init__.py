@@ -12,14 +12,6 @@ from math import pi as pi
 
 from hybrid import lazy_import as _lazy
 from hybrid import random as random
-from hybrid.autodiff import check_grads as check_grads
-from hybrid.autodiff import enable_grad as enable_grad
-from hybrid.autodiff import grad as grad
-from hybrid.autodiff import jvp as jvp
-from hybrid.autodiff import no_grad as no_grad
-from hybrid.autodiff import stop_gradient as stop_gradient
-from hybrid.autodiff import value_and_grad as value_and_grad
-from hybrid.autodiff import vjp as vjp
 from hybrid.config import cache_plans as cache_plans
 from hybrid.core.own_names import no_convert as no_convert
 from hybrid.core.package import __version__ as __version__
@@ -46,10 +38,6 @@ from hybrid.eager.inspection import finfo as finfo
 from hybrid.eager.inspection import iinfo as iinfo
 from hybrid.eager.interop import asarray as asarray
 from hybrid.eager.interop import from_dlpack as from_dlpack
-from hybrid.eager.profile import profile as profile
-from hybrid.eager.progress import progress as progress
-from hybrid.eager.streams import stream as stream
-from hybrid.eager.streams import wait_all as wait_all
 from hybrid.eager.tensor import Tensor as Tensor
 from hybrid.errors import HybridError as HybridError
 from hybrid.memory.native import num_threads as num_threads
@@ -261,12 +249,24 @@ if _typing.TYPE_CHECKING:
     from hybrid import optim as optim
     from hybrid import plots as plots
     from hybrid import train as train
+    from hybrid.autodiff import check_grads as check_grads
+    from hybrid.autodiff import enable_grad as enable_grad
+    from hybrid.autodiff import grad as grad
+    from hybrid.autodiff import jvp as jvp
+    from hybrid.autodiff import no_grad as no_grad
+    from hybrid.autodiff import stop_gradient as stop_gradient
+    from hybrid.autodiff import value_and_grad as value_and_grad
+    from hybrid.autodiff import vjp as vjp
     from hybrid.calls.control_functions import cond as cond
     from hybrid.calls.control_functions import py_call as py_call
     from hybrid.calls.control_functions import scan as scan
     from hybrid.calls.control_functions import while_loop as while_loop
     from hybrid.calls.dynamic_axes import Dim as Dim
     from hybrid.calls.hybridized import hybridize as hybridize
+    from hybrid.eager.profile import profile as profile
+    from hybrid.eager.progress import progress as progress
+    from hybrid.eager.streams import stream as stream
+    from hybrid.eager.streams import wait_all as wait_all
     from hybrid.nn import summary as summary
     from hybrid.programs import export as export
     from hybrid.programs import load_exported as load_exported

@@ -1,7 +1,7 @@
 """Imports that wait until something is asked for, and the names under which modules were known.
 
-Tensors and ops come with ``import hybrid``; capturing, layers, optimizers and data, which are most
-of the package, do not.
+Tensors and ops come with ``import hybrid``; gradients, capturing, layers, optimizers and data,
+which are most of the package, do not.
 """
 
 from __future__ import annotations
@@ -21,9 +21,22 @@ from hybrid.core.package import FOLDER
 MODULES = ("compress", "data", "linalg", "nn", "optim", "plots", "train")
 OPTIONAL = ("onnx",)  # those that need an optional package: `from hybrid import *` leaves them out
 _NAMES = {  # public names, by the modules that they come from
+    "hybrid.autodiff": (
+        "check_grads",
+        "enable_grad",
+        "grad",
+        "jvp",
+        "no_grad",
+        "stop_gradient",
+        "value_and_grad",
+        "vjp",
+    ),
     "hybrid.calls.control_functions": ("cond", "py_call", "scan", "while_loop"),
     "hybrid.calls.dynamic_axes": ("Dim",),
     "hybrid.calls.hybridized": ("hybridize",),
+    "hybrid.eager.profile": ("profile",),
+    "hybrid.eager.progress": ("progress",),
+    "hybrid.eager.streams": ("stream", "wait_all"),
     "hybrid.nn": ("summary",),
     "hybrid.programs": ("export", "load_exported"),
     "hybrid.trace.gradients.checkpoint": ("checkpoint",),
@@ -127,12 +140,12 @@ class _FormerModules:
 _ABOVE = {  # what lower folders call of those above them, by the modules that have it
     "hybrid.autodiff.tape": ("backward",),
     "hybrid.eager.data_view": ("view_of", "write_data"),
-    "hybrid.eager.fused_calls": ("learned", "watched"),
+    "hybrid.eager.fused_calls": ("learned", "local_plan", "watched"),
     "hybrid.memory.bfloat16": ("exported", "imported"),
     "hybrid.explain.page": ("explanation_fragment", "explanation_page"),
     "hybrid.explain.terminal": ("explanation_parts", "show_explanation"),
     "hybrid.explain.plain_text": ("explanation_text",),
-    "hybrid.ir.printer": ("print_graph",),
+    "hybrid.ir.printer": ("names_of", "print_graph", "print_lines"),
     "hybrid.ir.show": ("show_graph",),
     "hybrid.ir.show_page": ("graph_fragment",),
     "hybrid.nn.module_html": ("module_html",),

@@ -20,8 +20,9 @@ from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
 from hybrid.ir.interpreter import interpreting
 from hybrid.ir.record import is_recording, record_call
 from hybrid.memory import native
+from hybrid.ops.communication.layout_op import is_laid
 from hybrid.passes import Precomputation, run_parts, run_pipeline
-from hybrid.passes.layouts.local_graph import is_laid
+from hybrid.passes.layouts.local_graph import local_graph
 from hybrid.passes.layouts.stage_program import graph_of_rank, is_shared
 from hybrid.plan import Plan, make_plan
 
@@ -46,6 +47,12 @@ def optimized_plan(
         return make_plan(optimized(graph, fast=fast))
     graph, types, page = graph_of_rank(graph, wanted or {})
     return make_plan(optimized(graph, fast=fast), output_types=types, layouts=page)
+
+
+def local_plan(graph: Graph, wanted: dict[int, TensorType] | None = None) -> Plan:
+    """The plan of this rank for one op, of tensors that ranks share."""
+    local = local_graph(graph, wanted or {})
+    return make_plan(run_pipeline(local.graph), output_types=local.results)
 
 
 def split(

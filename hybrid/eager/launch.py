@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hybrid.core.imports import above
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.ir import Builder, Graph, NotDense, Op, View
@@ -12,8 +13,7 @@ from hybrid.ir.interpreter import current
 from hybrid.ir.lowering import row_major
 from hybrid.memory import native
 from hybrid.memory.buffers import MAX_BYTES
-from hybrid.passes import run_pipeline
-from hybrid.passes.layouts.local_graph import is_laid, local_graph
+from hybrid.ops.communication.layout_op import is_laid
 from hybrid.plan import Plan, make_plan
 
 MAX_LAUNCHES = 2048  # per op; the oldest half goes when it is full
@@ -35,7 +35,7 @@ class Launch:
         self.regions = regions  # kept alive: their ids are in the key
         self.types = [v.type for v in results]
         if is_laid(graph):
-            offset, self.plan = None, _local_plan(graph)
+            offset, self.plan = None, above.local_plan(graph)
             self.types = list(self.plan.output_types)
         else:
             self.plan = make_plan(graph) if offset is None else None
@@ -74,19 +74,13 @@ def plan_into(
     op: Op, types: tuple[TensorType, ...], attrs: tuple, results: Sequence[TensorType]
 ) -> Plan:
     """The plan of one op whose results are held as ``results`` say."""
-    return _local_plan(_graph_of(op, types, attrs, ()), dict(enumerate(results)))
+    return above.local_plan(_graph_of(op, types, attrs, ()), dict(enumerate(results)))
 
 
 def _graph_of(op: Op, types: tuple[TensorType, ...], attrs: tuple, regions: tuple) -> Graph:
     builder = Builder(op.name)
     operands = [builder.param(t) for t in types]
     return builder.finish(builder.apply(op, operands, attrs, regions=regions))
-
-
-def _local_plan(graph: Graph, wanted: dict[int, TensorType] | None = None) -> Plan:
-    """The plan of this rank, for tensors that ranks share."""
-    local = local_graph(graph, wanted or {})
-    return make_plan(run_pipeline(local.graph), output_types=local.results)
 
 
 def launch_of(

@@ -45,6 +45,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Callable, Sequence
+from inspect import CO_VARARGS
 from typing import Any
 
 from hybrid.core.types import DType, TensorType
@@ -53,6 +54,16 @@ from hybrid.ir import interpreter
 
 REGISTRY: dict[str, Op] = {}
 MAX_INFERRED = 4096
+
+
+def _parameters(function: Callable[..., Any]) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+    """The names of those by position and of those by keyword, and whether ``*`` is the last of
+    the former."""
+    code = function.__code__
+    first = code.co_argcount
+    last = first + code.co_kwonlyargcount
+    names, variadic = code.co_varnames, bool(code.co_flags & CO_VARARGS)
+    return names[:first] + names[last : last + variadic], names[first:last], variadic
 
 
 class Op:
@@ -85,21 +96,11 @@ class Op:
         self.narrow = narrow
         self.promotes, self.differentiable, self.domain = promotes, differentiable, domain
         self.__doc__, self.__name__, self.__module__ = rule.__doc__, rule.__name__, rule.__module__
-        parameters = inspect.signature(rule).parameters.values()
-        self.__signature__ = inspect.Signature(
-            [
-                inspect.Parameter(p.name, inspect.Parameter.POSITIONAL_ONLY)
-                if p.kind is p.POSITIONAL_OR_KEYWORD
-                else p.replace(annotation=inspect.Parameter.empty)
-                for p in parameters
-                if p.name != "regions"
-            ]
-        )
-        self.variadic = any(p.kind is p.VAR_POSITIONAL for p in parameters)
-        self.operand_names = tuple(
-            p.name for p in parameters if p.kind not in (p.KEYWORD_ONLY, p.VAR_KEYWORD)
-        )
-        self.attr_defaults = {p.name: p.default for p in parameters if p.kind is p.KEYWORD_ONLY}
+        self.operand_names, attributes, self.variadic = _parameters(rule)
+        defaults = rule.__kwdefaults__ or {}
+        self.attr_defaults = {
+            name: defaults.get(name, inspect.Parameter.empty) for name in attributes
+        }
         # A rule with a keyword ``regions`` is that of an op whose nodes own graphs.
         self.has_regions = self.attr_defaults.pop("regions", None) is not None
         self.moves = self.moves or self.has_regions
@@ -123,6 +124,20 @@ class Op:
             raise ValueError(f"op {self.name} is declared twice")
         REGISTRY[self.name] = self
 
+    def __getattr__(self, name: str) -> Any:
+        """``__signature__``, that of a call, made when it is asked for first: few ever are."""
+        if name != "__signature__":
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+        kept = [
+            inspect.Parameter(p.name, inspect.Parameter.POSITIONAL_ONLY)
+            if p.kind is p.POSITIONAL_OR_KEYWORD
+            else p.replace(annotation=inspect.Parameter.empty)
+            for p in inspect.signature(self.rule).parameters.values()
+            if p.name != "regions"
+        ]
+        self.__signature__ = inspect.Signature(kept)
+        return self.__signature__
+
     # Declaring -------------------------------------------------------------------------------
 
     def reference(self, function: Callable[..., Any]) -> Callable[..., Any]:
@@ -139,12 +154,7 @@ class Op:
         needed.
         """
         self.vjp_rule = function
-        positional = [
-            p
-            for p in inspect.signature(function).parameters.values()
-            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.VAR_POSITIONAL)
-        ]
-        self.saved = tuple(not p.name.startswith("_") for p in positional[1:])
+        self.saved = tuple(not name.startswith("_") for name in _parameters(function)[0][1:])
         return function
 
     def jvp(self, function: Callable[..., Any]) -> Callable[..., Any]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NoReturn
 
+from hybrid.core.imports import above
 from hybrid.errors import GraphError, HybridError
 from hybrid.ir.graph import Graph, Node, Value
 from hybrid.ir.op import REGISTRY
-from hybrid.ir.printer import names_of, print_lines
 
 WINDOW = 3  # lines shown on either side of the fault
 CAPTURE_FIX = "make it an operand of the node and a parameter of its region"
@@ -91,7 +91,7 @@ class _Verifier:
 
     def name(self, value: Value, path: Sequence[Graph]) -> str:
         for graph in reversed(path):
-            names = names_of(graph)
+            names = above.names_of(graph)
             if value in names:
                 return f"%{names[value]}"
         return f"%?{value.hint}"
@@ -119,7 +119,7 @@ class _Verifier:
         why: str = "",
         at_return: bool = False,
     ) -> NoReturn:
-        lines = list(print_lines(self.root))
+        lines = list(above.print_lines(self.root))
         own = [i for i, (_, owner) in enumerate(lines) if owner is source]
         at = own[-2] if at_return else own[0]  # a graph's last lines are its return and its brace
         shown = set(range(max(at - WINDOW, 0), min(at + WINDOW + 1, len(lines))))

@@ -49,7 +49,10 @@ def read(run: JobState, link: Any, selector: selectors.BaseSelector) -> None:
 
 
 def _note(run: JobState, link: socket.socket, said: dict[str, Any]) -> None:
-    if "watches" in said:
+    if "wants" in said:
+        with contextlib.suppress(OSError):
+            socket.send_fds(link, [b"\n"], [1, 2])
+    elif "watches" in said:
         run.watchers[said["watches"]], run.pids[said["watches"]] = link, said["pid"]
     elif "rank" in said:
         run.of[link] = said["rank"]

@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import uuid
 from collections.abc import Iterator, Sequence
@@ -83,19 +84,26 @@ def _run(mpiexec: Sequence[str], ranks: int, command: Sequence[str], attempt: in
     }
     started = [sys.executable, "-I", "-S", str(WATCHER), *command]
     run = JobState(ranks=ranks)
-    with socket.socket(socket.AF_UNIX) as listening, selectors.DefaultSelector() as selector:
+    with (
+        socket.socket(socket.AF_UNIX) as listening,
+        selectors.DefaultSelector() as selector,
+        tempfile.TemporaryFile() as printed,  # by mpiexec itself
+    ):
         listening.bind(f"\0{name}")
         listening.listen(2 * ranks + 8)
         selector.register(listening, selectors.EVENT_READ)
         with _stopped_by_signals() as stopped:
             job = subprocess.Popen(
                 [*mpiexec, "-n", str(ranks), *started],
-                stdin=subprocess.DEVNULL, env=environment, start_new_session=True,
+                stdin=subprocess.DEVNULL, stdout=printed, stderr=printed, env=environment,
+                start_new_session=True,
             )  # fmt: skip
             try:
                 _watch(run, job, listening, selector, stopped)
             finally:
                 _end(run, job)
+        printed.seek(0)
+        own_words = printed.read().decode("utf-8", "replace").strip()
     if stopped:
         return 128 + stopped[0]
     causes = [how for how in run.failures.values() if not how.startswith("RankFailedError")]
@@ -103,10 +111,12 @@ def _run(mpiexec: Sequence[str], ranks: int, command: Sequence[str], attempt: in
         if how in causes or not causes:
             _print(f"rank {number} has failed: {how}")
     if run.failures:
+        for number in sorted(set(run.pids) - set(run.codes)):
+            _print(f"rank {number} was stopped: it had not ended {GRACE:g} s after that")
         return 1
     if len(run.codes) == run.ranks:
         return 0  # whatever mpiexec says of those who ended without the others
-    _print(f"mpiexec has ended with code {job.returncode}")
+    _print(f"mpiexec has ended with code {job.returncode}\n{own_words}")
     return 1
 
 

@@ -27,7 +27,15 @@ def main(command: list[str]) -> int:
     link.connect("\0" + address[1:] if address.startswith("@") else address)
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(number, signal.SIG_IGN)  # the launcher decides
-    child = subprocess.Popen(command, close_fds=False, preexec_fn=_as_it_was)
+    streams = _streams(link)
+    if len(streams) != 2:
+        return 0  # the launcher is gone
+    out, err = streams
+    child = subprocess.Popen(
+        command, stdout=out, stderr=err, close_fds=False, preexec_fn=_as_it_was
+    )
+    os.close(out)
+    os.close(err)
     _say(link, watches=rank, pid=child.pid)
     try:
         code = _ended(child, link)
@@ -38,6 +46,15 @@ def main(command: list[str]) -> int:
         child.kill()
         child.wait()
     return 0
+
+
+def _streams(link: socket.socket) -> "list[int]":
+    """The standard output and error of the launcher, where the rank prints: through ``mpiexec``
+    the last lines would be lost when that ends the job.
+    """
+    _say(link, wants="streams")
+    _, streams, _, _ = socket.recv_fds(link, 64, 2)
+    return streams
 
 
 def _as_it_was() -> None:

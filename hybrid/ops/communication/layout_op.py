@@ -7,7 +7,7 @@ from typing import Any
 from hybrid.core.layouts import Layout, MeshAxis, Placement, Split
 from hybrid.core.types import TensorType
 from hybrid.errors import GraphError
-from hybrid.ir import op
+from hybrid.ir import Graph, op
 from hybrid.ops.support import axis_ties, shared_work
 from hybrid.ops.support.derivatives import linear
 
@@ -46,6 +46,13 @@ def layout_of(rows: Rows) -> list[tuple[MeshAxis, Placement]]:
         (MeshAxis(comm, ranks, rank), "partial" if axis == _PARTIAL else Split(axis, outer))
         for comm, ranks, rank, axis, outer in rows
     ]
+
+
+def is_laid(graph: Graph) -> bool:
+    """Whether ranks share tensors of ``graph``."""
+    if any([v.type.layout is not None for v in graph.params]):
+        return True
+    return any([node.op is laid_out for node in graph.walk()])
 
 
 def in_layout(value: Any, type: TensorType) -> Any:

@@ -56,13 +56,6 @@ class LocalGraph(NamedTuple):
     rows: tuple[tuple[MeshAxis, tuple[LayoutRow, ...]], ...]
 
 
-def is_laid(graph: Graph) -> bool:
-    """Whether ranks share tensors of ``graph``."""
-    if any([v.type.layout is not None for v in graph.params]):
-        return True
-    return any([node.op is laid_out for node in graph.walk()])
-
-
 def laid_like(graph: Graph, types: Sequence[TensorType]) -> Graph:
     """``graph`` with parameters of ``types``, which may have other layouts than its own."""
     if all([v.type is t for v, t in zip(graph.params, types, strict=True)]):

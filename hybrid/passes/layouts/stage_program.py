@@ -19,8 +19,9 @@ from hybrid.core.layouts import PARTIAL, MeshAxis, Placement, Split, cut
 from hybrid.core.types import TensorType
 from hybrid.ir import Builder, Graph, Node, Value, inlined, rewrite
 from hybrid.ir.interpreter import interpreting
+from hybrid.ops.communication.layout_op import is_laid
 from hybrid.ops.communication.pipeline_op import Pipe
-from hybrid.passes.layouts.local_graph import computed_by, is_laid, layout_page, local_graph
+from hybrid.passes.layouts.local_graph import computed_by, layout_page, local_graph
 from hybrid.passes.layouts.pipeline_stages import (
     Microbatches,
     Stages,
