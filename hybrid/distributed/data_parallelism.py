@@ -13,7 +13,7 @@ from hybrid.distributed.state_slices import StateSlices
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, author_location
 from hybrid.ir.record import recording
-from hybrid.memory.channels import CollectiveCall
+from hybrid.memory.channels import Channel, CollectiveCall
 from hybrid.nn.layers.normalization import BatchNorm
 from hybrid.nn.modules import hooks
 from hybrid.nn.modules.hooks import Hook
@@ -56,8 +56,10 @@ def data_parallel(
     sharing = sharing_of(shards, axis, mesh)
     named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     by_rank = isinstance(shards, str)
-    _require_parameters(optimizer, [p for _, p in named])
-    _agree(sharing, f"shards={shards} zero={zero} bucket_bytes={bucket_bytes}", named)
+    require_parameters(optimizer, [p for _, p in named])
+    agree(
+        sharing, "data_parallel", f"shards={shards} zero={zero} bucket_bytes={bucket_bytes}", named
+    )
     goes_by(sharing)
     if sharing.channel.ranks == 1 and by_rank:
         return model, optimizer
@@ -67,7 +69,7 @@ def data_parallel(
     for part in replicas.inner:
         hooks.add(part, Hook("around", replicas.part))
     hooks.add(model, Hook("around", replicas))
-    _take_over(sharing, model, optimizer)
+    take_over(sharing.channel, model, optimizer)
     if zero and sharing.channel.ranks > 1:
         replicas.slices = StateSlices(sharing.channel, replicas.parameters, replicas.buckets, zero)
         replicas.slices.take_over(optimizer)
@@ -78,15 +80,7 @@ def data_parallel(
 
 
 def _require(model: Any, optimizer: Any, zero: Any, bucket_bytes: Any) -> None:
-    if not isinstance(model, Module):
-        raise ArgumentTypeError(
-            f"data_parallel got a {type(model).__name__} as its model", fix="give an nn.Module"
-        )
-    if not isinstance(optimizer, Optimizer):
-        raise ArgumentTypeError(
-            f"data_parallel got a {type(optimizer).__name__} as its optimizer",
-            fix="give one of hy.optim, such as hy.optim.Adam(model.parameters())",
-        )
+    require_parts("data_parallel", model, optimizer)
     if isinstance(zero, bool) or not isinstance(zero, int) or zero not in range(4):
         raise ArgumentError(f"zero is {zero!r}", fix="give 0, 1, 2 or 3")
     if zero and isinstance(optimizer, LBFGS):
@@ -97,14 +91,32 @@ def _require(model: Any, optimizer: Any, zero: Any, bucket_bytes: Any) -> None:
         )
     if isinstance(bucket_bytes, bool) or not isinstance(bucket_bytes, int) or bucket_bytes < 1:
         raise ArgumentError(f"bucket_bytes is {bucket_bytes!r}", fix="give an int from 1 on")
+
+
+def require_parts(what: str, model: Any, optimizer: Any) -> None:
+    """Raise unless ``what`` has got a model and an optimizer, both without ranks so far."""
+    if not isinstance(model, Module):
+        raise ArgumentTypeError(
+            f"{what} got a {type(model).__name__} as its model", fix="give an nn.Module"
+        )
+    if not isinstance(optimizer, Optimizer):
+        raise ArgumentTypeError(
+            f"{what} got a {type(optimizer).__name__} as its optimizer",
+            fix="give one of hy.optim, such as hy.optim.Adam(model.parameters())",
+        )
+    if optimizer.server is not None:
+        raise ArgumentError(
+            f"{what} of an optimizer that has a parameter server",
+            fix="make an optimizer of its own for it",
+        )
     for name, module in model.named_modules():
         if any(hooks.of_kind(module, "around")):
             raise ArgumentError(
-                f"{name or 'the model'} is data-parallel already", fix="call data_parallel once"
+                f"{name or 'the model'} is data-parallel already", fix=f"call {what} once"
             )
 
 
-def _require_parameters(optimizer: Optimizer, known: Sequence[Tensor]) -> None:
+def require_parameters(optimizer: Optimizer, known: Sequence[Tensor]) -> None:
     ids = {id(p) for p in known}
     for number, group in enumerate(optimizer.param_groups):
         for at, p in enumerate(group.params):
@@ -117,23 +129,22 @@ def _require_parameters(optimizer: Optimizer, known: Sequence[Tensor]) -> None:
                 )
 
 
-def _agree(sharing: Sharing, how: str, named: Sequence[tuple[str, Tensor]]) -> None:
+def agree(sharing: Sharing, what: str, how: str, named: Sequence[tuple[str, Tensor]]) -> None:
     """Raise CollectiveMismatchError unless all ranks call it alike, with like models."""
     channel = sharing.channel
     if not isinstance(channel, MpiChannel):
         return
     channel.job.require_whole()
     at = author_location()
-    entries = [CollectiveCall("data_parallel", attributes=how, location=at)]
+    entries = [CollectiveCall(what, attributes=how, location=at)]
     entries += [
         CollectiveCall("parameter", attributes=f"{name} {p.type}", location=at) for name, p in named
     ]
     channel.compare(entries)
 
 
-def _take_over(sharing: Sharing, model: Module, optimizer: Optimizer) -> None:
+def take_over(channel: Channel, model: Module, optimizer: Optimizer) -> None:
     """Let all ranks have what rank 0 has."""
-    channel = sharing.channel
     if channel.ranks == 1:
         return
     cells = [*model.parameters(), *model.buffers()]

@@ -56,7 +56,7 @@ class Replicas:
         if isinstance(call, Hybridized) and not current().traces and _looks_at_rows(module):
             call = module._call_forward  # a plan of the model alone does not know of other ranks
         leaves, structure = flatten((args, kwargs))
-        rows = _rows_of(leaves)
+        rows = rows_of(leaves)
         counts = Counts(self.sharing, rows)
         shared = module.training or is_recording()
         if shared:
@@ -87,7 +87,7 @@ class Replicas:
         if self.by_rank or row_scope() is not None:
             return function(output, target)
         leaves, structure = flatten(((output, target), {}))
-        rows = _rows_of(leaves)
+        rows = rows_of(leaves)
         scope = RowPart(self.sharing, rows, 0, Counts(self.sharing, rows))
         return ReplicaCall(self, scope).by_shards(function, leaves, structure, scope, True)
 
@@ -255,7 +255,7 @@ def _varies(p: Tensor) -> bool:
     return getattr(p, "leaf", None) is not None
 
 
-def _rows_of(leaves: Sequence[Any]) -> Any:
+def rows_of(leaves: Sequence[Any]) -> Any:
     """How many rows the arguments have: those of the first tensor."""
     for leaf in leaves:
         if isinstance(leaf, Tensor) and leaf.ndim:

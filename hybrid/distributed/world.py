@@ -11,7 +11,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
 from hybrid.core.imports import optional
@@ -71,6 +71,7 @@ class World:
         self.given_up = ""  # why nothing is communicated any more
         self.left_since: dict[int, float] = {}
         self.channels: list[Any] = []
+        self.closing: list[Callable[[], None]] = []  # what all ranks do together before MPI ends
         if self.link is not None:
             self.link.say(rank=self.rank, mapped=sorted(shared_files()))
             if os.environ.get(SIZE, str(self.size)) != str(self.size):
@@ -134,6 +135,8 @@ class World:
         if self.link is not None:
             whole = self.link.goodbye(whole)
         if whole:
+            for close in self.closing:
+                close()
             MPI.Finalize()  # which waits for all ranks
 
 
