@@ -16,6 +16,7 @@ from hybrid.distributed.job_files import load, local_nbytes, save
 from hybrid.distributed.meshes import Mesh, mesh
 from hybrid.distributed.parameter_servers import parameter_server
 from hybrid.distributed.pipelines import pipeline
+from hybrid.distributed.power_sgd import PowerSGD
 from hybrid.distributed.row_shares import mean, rows
 from hybrid.distributed.shared_tensors import blocks, partial, shard, whole
 from hybrid.distributed.world import init, rank, size
@@ -31,6 +32,7 @@ __all__ = [
     "DistributedSampler",
     "Mesh",
     "MissingPackageError",
+    "PowerSGD",
     "RankFailedError",
     "RankTimeoutError",
     "all_gather",

@@ -7,6 +7,7 @@ from typing import Any
 
 from hybrid.distributed.meshes import Mesh
 from hybrid.distributed.mpi_channel import MpiChannel
+from hybrid.distributed.power_sgd import PowerSGD
 from hybrid.distributed.replicas import Replicas
 from hybrid.distributed.row_shares import Sharing, goes_by, sharing_of
 from hybrid.distributed.state_slices import StateSlices
@@ -31,6 +32,7 @@ def data_parallel(
     zero: int = 0,
     bucket_bytes: int = 1 << 20,
     *,
+    compress: PowerSGD | None = None,
     mesh: Mesh | None = None,
     axis: str | None = None,
 ) -> tuple[Module, Optimizer]:
@@ -51,15 +53,19 @@ def data_parallel(
     With ``zero=1`` each rank keeps a slice of the moments, with 2 of gradients, too, and with 3 of
     the parameters, which are whole only while the model is called.  The bits are the same.  Then
     ``state_dict()`` of what is sliced gathers it, so all ranks call it.
+
+    With ``compress=PowerSGD(rank=4)`` gradients of matrices are summed up as products of thin ones,
+    for slow networks; with shards="ranks" and zero=0 alone.  One rank has nothing to compress.
     """
     _require(model, optimizer, zero, bucket_bytes)
+    _require_compress(compress, shards, zero)
     sharing = sharing_of(shards, axis, mesh)
     named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     by_rank = isinstance(shards, str)
     require_parameters(optimizer, [p for _, p in named])
-    agree(
-        sharing, "data_parallel", f"shards={shards} zero={zero} bucket_bytes={bucket_bytes}", named
-    )
+    how = f"shards={shards} zero={zero} bucket_bytes={bucket_bytes}"
+    how += f" compress={compress}" if compress is not None else ""
+    agree(sharing, "data_parallel", how, named)
     goes_by(sharing)
     if sharing.channel.ranks == 1 and by_rank:
         return model, optimizer
@@ -68,6 +74,9 @@ def data_parallel(
         replicas.inner = _run_by_shards(model)
     for part in replicas.inner:
         hooks.add(part, Hook("around", replicas.part))
+    if compress is not None:
+        compress.bind(sharing.channel, named)
+        replicas.compress = optimizer.compress = compress
     hooks.add(model, Hook("around", replicas))
     take_over(sharing.channel, model, optimizer)
     if zero and sharing.channel.ranks > 1:
@@ -91,6 +100,23 @@ def _require(model: Any, optimizer: Any, zero: Any, bucket_bytes: Any) -> None:
         )
     if isinstance(bucket_bytes, bool) or not isinstance(bucket_bytes, int) or bucket_bytes < 1:
         raise ArgumentError(f"bucket_bytes is {bucket_bytes!r}", fix="give an int from 1 on")
+
+
+def _require_compress(compress: Any, shards: Any, zero: Any) -> None:
+    if compress is None:
+        return
+    if not isinstance(compress, PowerSGD):
+        raise ArgumentTypeError(
+            f"compress is a {type(compress).__name__}",
+            fix="give hybrid.distributed.PowerSGD(rank=4), or None",
+        )
+    if shards != "ranks" or zero:
+        raise ArgumentError(
+            f"compress={compress} with shards={shards!r} and zero={zero}",
+            why="Thin matrices are made of gradients of ranks, so bits depend on how many there "
+            "are; and of whole ones.",
+            fix='leave compress out, or use shards="ranks" and zero=0',
+        )
 
 
 def require_parts(what: str, model: Any, optimizer: Any) -> None:

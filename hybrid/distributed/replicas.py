@@ -18,6 +18,7 @@ from hybrid.core.tree import flatten, unflatten
 from hybrid.core.types import float64, int64
 from hybrid.distributed.gradients import WayBack, buckets_of, is_common
 from hybrid.distributed.job_files import on_rank_0
+from hybrid.distributed.power_sgd import PowerSGD
 from hybrid.distributed.row_parts import Counts, RowPart
 from hybrid.distributed.row_shares import Sharing
 from hybrid.distributed.state_slices import StateSlices
@@ -44,6 +45,7 @@ class Replicas:
         self.kinds = tuple([p.type for p in self.parameters])
         self.inner: tuple[Module, ...] = ()  # parts that are run shard by shard, if not all is
         self.slices: StateSlices | None = None  # where ranks share out states, too
+        self.compress: PowerSGD | None = None  # which sums the gradients of matrices
 
     # Calls ------------------------------------------------------------------------------------
 

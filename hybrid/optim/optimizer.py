@@ -44,6 +44,7 @@ class Optimizer:
 
     advances_epoch = True
     slices: Any = None  # of moments and more, where ranks share these out
+    compress: Any = None  # gradients, on their way to other ranks; keeps what it leaves out
     server: Any = None  # which makes the steps of several ranks
 
     def __init__(
@@ -226,7 +227,8 @@ class Optimizer:
                     cells = self.slices.whole_state(group, cells, len(state) - first)
                 state[len(state)] = {name: cell.detach() for name, cell in cells.items()}
             groups.append(describe_group(group) | {"params": list(range(first, len(state)))})
-        return {"state": state, "param_groups": groups}
+        found = {"state": state, "param_groups": groups}
+        return found if self.compress is None else found | {"compress": self.compress.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state_dict()`` of a like optimizer, or of PyTorch's, gave.
@@ -236,6 +238,8 @@ class Optimizer:
         if self.slices is not None:
             state = self.slices.cut_state(self.param_groups, state)
         load_groups(type(self).__name__, self.param_groups, state)
+        if self.compress is not None:
+            self.compress.load_state_dict(state.get("compress"))
 
     def __repr__(self) -> str:
         groups = "".join(f"\n  {group}" for group in self.param_groups)
