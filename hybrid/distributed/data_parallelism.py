@@ -155,7 +155,7 @@ def require_parameters(optimizer: Optimizer, known: Sequence[Tensor]) -> None:
                 )
 
 
-def agree(sharing: Sharing, what: str, how: str, named: Sequence[tuple[str, Tensor]]) -> None:
+def agree(sharing: Sharing, what: str, how: str, named: Sequence[tuple[str, Tensor]] = ()) -> None:
     """Raise CollectiveMismatchError unless all ranks call it alike, with like models."""
     channel = sharing.channel
     if not isinstance(channel, MpiChannel):
