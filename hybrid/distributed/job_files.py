@@ -14,7 +14,7 @@ from hybrid.core.imports import optional
 from hybrid.distributed.meshes import world_channel
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import ArgumentError, ArgumentTypeError, CheckpointError
+from hybrid.errors import ArgumentError, ArgumentTypeError, CheckpointError, HybridError
 from hybrid.memory.channels import Channel, CollectiveCall, Doing
 from hybrid.random import default_generator
 from hybrid.train.arguments import Loading, copied
@@ -127,8 +127,13 @@ def on_rank_0(channel: Channel, what: str, do: Callable[[], Any]) -> None:
     on_each_rank(channel, what, do if channel.rank == 0 else lambda: None)
 
 
-def on_each_rank(channel: Channel, what: str, do: Callable[[], Any]) -> None:
-    """Let all ranks ``do`` it; an error of one is raised on every rank."""
+def on_each_rank(
+    channel: Channel,
+    what: str,
+    do: Callable[[], Any],
+    kind: type[HybridError] = CheckpointError,
+) -> None:
+    """Let all ranks ``do`` it; an error of one is raised on every rank, on others as a ``kind``."""
     error: Exception | None = None
     try:
         do()
@@ -143,7 +148,7 @@ def on_each_rank(channel: Channel, what: str, do: Callable[[], Any]) -> None:
     for number, row in enumerate(heard):
         text = row.tobytes().decode("utf-8", "replace").strip()
         if text:
-            raise CheckpointError(
+            raise kind(
                 f"rank {number} could not {what}: {text}",
                 why="All ranks go on together, or none.",
                 fix="see what is wrong there",

@@ -24,16 +24,30 @@ from hybrid.calls.control_functions import py_call
 from hybrid.core.tree import flatten
 from hybrid.core.types import TensorType, float64
 from hybrid.distributed.data_parallelism import agree, require_parameters, require_parts, take_over
+from hybrid.distributed.job_files import on_each_rank
 from hybrid.distributed.meshes import Mesh, channel_for
 from hybrid.distributed.mpi_channel import MpiChannel
 from hybrid.distributed.replicas import rows_of
 from hybrid.distributed.row_shares import Sharing, goes_by
-from hybrid.distributed.server_windows import CLOCKS, OVER, VERSIONS, ServerWindow
+from hybrid.distributed.server_windows import (
+    CLOCKS,
+    OVER,
+    VERSIONS,
+    ServerWindow,
+    require_room,
+    window_nbytes,
+)
 from hybrid.distributed.state_slices import StateSlices
 from hybrid.distributed.world import MPI, world
 from hybrid.eager.execution import array_of, from_numpy
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, author_location
+from hybrid.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    CaptureError,
+    OutOfMemoryError,
+    author_location,
+)
 from hybrid.ir.interpreter import current
 from hybrid.ir.record import is_recording, recording
 from hybrid.memory.bfloat16 import memory_dtype
@@ -212,7 +226,11 @@ class ParameterServer:
         self._weight_at = _places(0, shares, self._own)
         group = channel.moves if isinstance(channel, MpiChannel) else MPI.COMM_SELF
         sizes = [places[-1] + -places[-1] % 8 for places in (self._gradient_at, self._weight_at)]
+        nbytes = window_nbytes(channel.ranks, self.slots, *sizes)
+        needed = channel.ranks * nbytes
+        on_each_rank(channel, "have a window", lambda: require_room(needed), OutOfMemoryError)
         self.window = ServerWindow(group, self.slots, *sizes)
+        self._lines = np.zeros((channel.ranks, sizes[0]), np.uint8)
         world().closing.append(self.window.close)
         self._show_weights()
         self._meet("parameter_server")
@@ -263,29 +281,26 @@ class ParameterServer:
             self._take_loaded()
             self.settled = False
             self._push(float(rows), numbers, grads)
-            self._wait(lambda: self._lag() <= self.staleness, call)
-            return self._pull()
+            oldest = self.clock - self.staleness
+            return self._pull(self._wait(lambda flags: flags[VERSIONS].min() >= oldest, call))
 
     def _push(self, rows: float, numbers: np.ndarray, grads: Sequence[np.ndarray]) -> None:
-        lines = np.zeros((self.channel.ranks, self.window.gradient_nbytes), np.uint8)
+        lines = self._lines
         lines[:, : self._head] = np.array([rows, *numbers]).view(np.uint8)
         for at, grad in enumerate(grads):
             first, end = self._gradient_at[at : at + 2]
-            flat = np.ascontiguousarray(grad).reshape(-1).view(np.uint8)
-            whole = np.zeros(self.channel.ranks * (end - first), np.uint8)
-            whole[: flat.size] = flat
-            lines[:, first:end] = whole.reshape(self.channel.ranks, -1)
+            flat = grad.reshape(-1).view(np.uint8)
+            missing = self.channel.ranks * (end - first) - flat.size
+            if missing:
+                flat = np.concatenate([flat, np.zeros(missing, np.uint8)])
+            lines[:, first:end] = flat.reshape(self.channel.ranks, end - first)
         self.window.put_gradient(self.clock % self.slots, lines)
         self.clock += 1
         self.window.tell(CLOCKS, self.channel.rank, self.clock)
 
-    def _lag(self) -> int:
-        """By how much the oldest server is behind this rank's clock."""
-        return self.clock - int(self.window.flags()[VERSIONS].min())
-
-    def _pull(self) -> list[np.ndarray]:
+    def _pull(self, flags: np.ndarray) -> list[np.ndarray]:
         """The parameters, all of the newest version that all servers have."""
-        self.version = int(self.window.flags()[VERSIONS].min())
+        self.version = int(flags[VERSIONS].min())
         lines = self.window.weights(self.version % self.slots)
         found = []
         for at, kind in enumerate(self.kinds):
@@ -322,7 +337,7 @@ class ParameterServer:
             first = self._gradient_at[at]
             share, dtype = self.slices.share(kind), self._wide[at]
             parts = [
-                line[first : first + share * dtype.itemsize].copy().view(dtype) * dtype.type(weight)
+                line[first : first + share * dtype.itemsize].view(dtype) * dtype.type(weight)
                 if weight
                 else np.zeros(share, dtype)
                 for line, weight in zip(lines, shares, strict=True)
@@ -340,26 +355,25 @@ class ParameterServer:
 
     def _show_weights(self, version: int = 0) -> None:
         """Let the weights that this rank has now be those of ``version``."""
-        weights = np.zeros(self.window.weight_nbytes, np.uint8)
-        for at, part in enumerate(self._parts):
-            flat = array_of(part).reshape(-1).view(np.uint8)
-            weights[self._weight_at[at] : self._weight_at[at] + flat.size] = flat
-        self.window.set_weights(version % self.slots, weights)
+        pieces = [array_of(part).reshape(-1).view(np.uint8) for part in self._parts]
+        self.window.set_weights(version % self.slots, pieces)
         self.window.tell(VERSIONS, self.channel.rank, version)
 
-    def _wait(self, over: Callable[[], bool], call: CollectiveCall) -> None:
-        """Serve until it is ``over``; raise when a rank fails, or nothing happens for too long."""
-        channel = self.channel
-        seen = self._serve()
-        while not over():
+    def _wait(self, over: Callable[[np.ndarray], bool], call: CollectiveCall) -> np.ndarray:
+        """Serve until it is ``over`` by the flags, which are returned.
+
+        Raises when a rank fails, or nothing happens for too long.
+        """
+        channel, seen = self.channel, [self._serve()]
+
+        def moved() -> bool:
+            seen.append(self._serve())
+            return bool((seen[-1] != seen.pop(-2)).any())
+
+        while not over(seen[-1]):
             assert isinstance(channel, MpiChannel)
-            before = seen
-
-            def moved(before: np.ndarray = before) -> bool:
-                return over() or (self._serve() != before).any()
-
             channel.wait(moved, self._missing, call)
-            seen = self._serve()
+        return seen[-1]
 
     def _missing(self) -> list[int]:
         """The ranks that are furthest behind."""
@@ -385,13 +399,11 @@ class ParameterServer:
             self._take_loaded()
             window.tell(OVER, channel.rank, 1)
 
-            def over() -> bool:
-                flags = window.flags()
+            def over(flags: np.ndarray) -> bool:
                 last = flags[CLOCKS].max()
                 return bool(flags[OVER].all() and (flags[VERSIONS] == last).all())
 
-            self._wait(over, call)
-            values = self._pull()
+            values = self._pull(self._wait(over, call))
             channel.barrier()  # all have what they need of the flags
             self.clock = self.version
             for r in range(channel.ranks):

@@ -2,8 +2,9 @@
 
 Each rank serves one slice of the weights, and has a window of its own: flags, gradients by slot and
 rank, weights by slot.  Others put and get while it computes, so nobody has to answer.  Flags are
-int64 numbers that are written and read as a whole (MPI's accumulate operations are atomic); what
-they speak of is written before them, and has arrived (``Flush``) when they are.
+int64 numbers that are written as a whole (MPI's accumulate operations are atomic) and read from
+memory, where ``Sync`` makes them seen; what they speak of is written before them, and has arrived
+(``Flush``) when they are.
 
 ::
 
@@ -12,15 +13,42 @@ they speak of is written before them, and has arrived (``Flush``) when they are.
 
 from __future__ import annotations
 
+import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from hybrid.distributed.world import MPI
-from hybrid.errors import ArgumentError
+from hybrid.errors import ArgumentError, OutOfMemoryError
 
+SHARED = "/dev/shm"
 _WORD = 8  # bytes of a flag
 VERSIONS, CLOCKS, OVER = range(3)
+
+
+def window_nbytes(ranks: int, slots: int, gradient_nbytes: int, weight_nbytes: int) -> int:
+    """The bytes of the window of one rank."""
+    return 3 * ranks * _WORD + slots * (ranks * gradient_nbytes + weight_nbytes)
+
+
+def require_room(nbytes: int) -> None:
+    """Raise OutOfMemoryError where windows do not fit into the memory that processes share.
+
+    MPI has them there, and whoever writes beyond what there is, is killed.
+    """
+    try:
+        found = os.statvfs(SHARED)
+    except OSError:
+        return
+    room = found.f_bavail * found.f_frsize
+    if nbytes > room:
+        raise OutOfMemoryError(
+            f"the windows of a parameter server have {nbytes} bytes, and {SHARED} has {room}",
+            why="Each of staleness + 1 slots has a gradient of every rank, and weights.",
+            fix="give a smaller staleness, or the machine more shared memory "
+            "(docker run --shm-size)",
+        )
 
 
 class ServerWindow:
@@ -33,7 +61,8 @@ class ServerWindow:
         self._gradients = 3 * self.ranks * _WORD
         self._weights = self._gradients + slots * self.ranks * gradient_nbytes
         self._group = group
-        self._window = MPI.Win.Allocate(self._weights + slots * weight_nbytes, 1, comm=group)
+        nbytes = window_nbytes(self.ranks, slots, gradient_nbytes, weight_nbytes)
+        self._window = MPI.Win.Allocate(nbytes, 1, comm=group)
         if self._window.Get_attr(MPI.WIN_MODEL) != MPI.WIN_UNIFIED:
             raise ArgumentError(
                 "this MPI library keeps two copies of the memory of a window",
@@ -42,6 +71,7 @@ class ServerWindow:
             )
         self._memory = np.frombuffer(self._window.tomemory(), np.uint8)
         self._memory[:] = 0
+        self._flags = self._memory[: self._gradients].view(np.int64).reshape(3, self.ranks)
         self._window.Lock_all(MPI.MODE_NOCHECK)
         self._window.Sync()
 
@@ -49,15 +79,9 @@ class ServerWindow:
 
     def flags(self) -> np.ndarray:
         """Those of this rank's window: i64 [3, ranks], by VERSIONS, CLOCKS and OVER."""
-        found = np.empty((3, self.ranks), np.int64)
-        count = found.size
-        self._window.Get_accumulate(
-            [found, count, MPI.INT64_T], [found, count, MPI.INT64_T], self.rank,
-            target=[0, count, MPI.INT64_T], op=MPI.NO_OP,
-        )  # fmt: skip
-        self._window.Flush(self.rank)
         self._group.Iprobe(MPI.ANY_SOURCE, MPI.ANY_TAG)  # lets MPI see to what comes from afar
-        return found
+        self._window.Sync()
+        return self._flags.copy()  # whole words: they are aligned
 
     def tell(self, what: int, whose: int, value: int, targets: Any = None) -> None:
         """Write a flag about rank ``whose`` into the windows of ``targets``, which are all."""
@@ -85,10 +109,12 @@ class ServerWindow:
         at = self._gradients + slot * size
         return self._memory[at : at + size].reshape(self.ranks, self.gradient_nbytes)
 
-    def set_weights(self, slot: int, weights: np.ndarray) -> None:
-        """Let ``weights``, u8 [weight_nbytes], be those that this rank serves in a slot."""
+    def set_weights(self, slot: int, pieces: Sequence[np.ndarray]) -> None:
+        """Let ``pieces``, u8, be the weights that this rank serves in a slot."""
         at = self._weights + slot * self.weight_nbytes
-        self._memory[at : at + self.weight_nbytes] = weights
+        for piece in pieces:
+            self._memory[at : at + piece.size] = piece
+            at += piece.size
         self._window.Sync()
 
     def weights(self, slot: int) -> np.ndarray:
@@ -102,6 +128,6 @@ class ServerWindow:
 
     def close(self) -> None:
         """Give the windows back; all ranks do so together."""
-        self._memory = np.empty(0, np.uint8)
+        self._memory = self._flags = np.empty(0, np.uint8)
         self._window.Unlock_all()
         self._window.Free()

@@ -10,6 +10,7 @@ import numpy as np
 import hybrid as hy
 import hybrid.distributed as dist
 from hybrid import nn
+from hybrid.distributed import server_windows
 from hybrid.nn import functional
 
 dist.init(timeout=20)
@@ -221,6 +222,12 @@ if SIZE > 1:
     like = nn.Linear(3, 2 + (RANK == 1))
     sgd = hy.optim.SGD(like.parameters(), lr=0.1)
     refused(lambda: dist.parameter_server(like, sgd, 0), dist.CollectiveMismatchError, "[3,3]")
+    server_windows.SHARED = "/proc" if RANK == 0 else "/dev/shm"  # which has no room
+    like = nn.Linear(3, 2)
+    sgd = hy.optim.SGD(like.parameters(), lr=0.1)
+    said = "and /proc has 0" if RANK == 0 else "rank 0 could not have a window: OutOfMemoryError: "
+    refused(lambda: dist.parameter_server(like, sgd, 0), hy.errors.OutOfMemoryError, said)
+    server_windows.SHARED = "/dev/shm"
     like = nn.Linear(3, 2)
     sgd = hy.optim.SGD(like.parameters(), lr=0.1)
     refused(
