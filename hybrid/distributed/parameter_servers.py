@@ -121,7 +121,14 @@ def parameter_server(
                 fix="leave hybrid.distributed.shard out, or train it with data_parallel",
             )
     channel = channel_for(axis, mesh)
-    agree(Sharing(channel, channel.ranks), "parameter_server", f"staleness={staleness}", named)
+    names = {id(p): name for name, p in named}
+    served = [
+        (f"{names[id(p)]} of group {number}", p)
+        for number, group in enumerate(optimizer.param_groups)
+        for p in group.params
+    ]
+    how = f"staleness={staleness} {type(optimizer).__name__}"
+    agree(Sharing(channel, channel.ranks), "parameter_server", how, served)
     goes_by(None)
     take_over(channel, model, optimizer)
     state = default_generator().state  # each rank draws numbers of its own

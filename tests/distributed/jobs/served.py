@@ -48,6 +48,8 @@ def stepper(net, optimizer, mode, slow=0.0):
         rates.step()
         return loss
 
+    if mode == "module":
+        net.hybridize()
     return hy.hybridize(step) if mode == "hybridized" else step
 
 
@@ -78,7 +80,7 @@ for kind, dtype, rows in (
     ("sgd", hy.float64, SIZE + 1),
 ):
     found = {}
-    for how in ("data_parallel", "eager", "hybridized"):
+    for how in ("data_parallel", "eager", "hybridized", *["module"] * (kind == "sgd")):
         net, optimizer = made(kind, dtype)
         if how == "data_parallel":
             dist.data_parallel(net, optimizer)
@@ -95,7 +97,9 @@ for kind, dtype, rows in (
             same(before, [p.astype(hy.float64).numpy() for p in net.parameters()])
         found[how] = tensors_of(net, optimizer)
         on_all_ranks(found[how])
-    same(found["eager"], found["hybridized"])
+    for how in found:
+        if how != "data_parallel":
+            same(found["eager"], found[how])
     if rows == ROWS and SIZE in (1, 2, 4):
         same(found["eager"], found["data_parallel"])
     for a, b in zip(found["eager"], found["data_parallel"], strict=True):
@@ -234,4 +238,38 @@ if SIZE > 1:
         lambda: dist.parameter_server(like, sgd, RANK), dist.CollectiveMismatchError,
         "staleness=0", "staleness=1", "served.py",
     )  # fmt: skip
+    groups = [{"params": [p]} for p in like.parameters()] if RANK else like.parameters()
+    sgd = hy.optim.SGD(groups, lr=0.1)
+    refused(
+        lambda: dist.parameter_server(like, sgd, 0), dist.CollectiveMismatchError,
+        "bias of group 0", "bias of group 1",
+    )  # fmt: skip
+
+# Along one axis of a mesh, with parameters of no elements -----------------------------------------
+
+
+class Odd(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.none, self.one = nn.Parameter(hy.zeros((0, 3))), nn.Parameter(hy.ones(1))
+        self.unused = nn.Parameter(hy.ones((2, 2)))
+
+    def forward(self, x):
+        return x.sum(axis=1) * self.one + self.none.sum()
+
+
+if SIZE % 2 == 0:
+    mesh = dist.mesh((2, SIZE // 2), ("dp", "other"))
+    hy.random.seed(RANK)
+    net = Odd()
+    optimizer = hy.optim.AdamW(net.parameters(), lr=0.1, weight_decay=0.5)
+    dist.parameter_server(net, optimizer, 0, mesh=mesh, axis="dp")
+    for _ in range(3):
+        optimizer.zero_grad()
+        net(hy.ones((2, 3)) * (1.0 + mesh.coordinate("other"))).mean().backward()
+        optimizer.step()
+    optimizer.synchronize()
+    np.testing.assert_allclose(net.unused.numpy(), 0.95**3, rtol=1e-6)
+    rows = dist.all_gather(net.one.detach(), "dp").numpy()
+    assert rows[0] == rows[1] and net.none.shape == (0, 3)
 print(f"rank {RANK} of {SIZE}: all is well")
