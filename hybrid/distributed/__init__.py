@@ -14,7 +14,9 @@ from hybrid.distributed.data_parallelism import data_parallel
 from hybrid.distributed.distributed_sampler import DistributedSampler
 from hybrid.distributed.job_files import load, local_nbytes, save
 from hybrid.distributed.meshes import Mesh, mesh
+from hybrid.distributed.parameter_servers import parameter_server
 from hybrid.distributed.pipelines import pipeline
+from hybrid.distributed.power_sgd import PowerSGD
 from hybrid.distributed.row_shares import mean, rows
 from hybrid.distributed.shared_tensors import blocks, partial, shard, whole
 from hybrid.distributed.world import init, rank, size
@@ -30,6 +32,7 @@ __all__ = [
     "DistributedSampler",
     "Mesh",
     "MissingPackageError",
+    "PowerSGD",
     "RankFailedError",
     "RankTimeoutError",
     "all_gather",
@@ -44,6 +47,7 @@ __all__ = [
     "local_nbytes",
     "mean",
     "mesh",
+    "parameter_server",
     "partial",
     "pipeline",
     "rank",

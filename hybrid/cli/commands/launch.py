@@ -23,18 +23,25 @@ def launch(
     max_restarts: Annotated[
         int, typer.Option(min=0, help="how often it is started again after a failure")
     ] = 0,
+    min_ranks: Annotated[
+        int | None,
+        typer.Option(min=1, help="how many processes are enough when it is started again"),
+    ] = None,
 ) -> None:
     """Run SCRIPT as the ranks of a job, by mpiexec: hybrid launch -n 4 train.py --epochs 10.
 
     Each rank has its share of the cores as threads, unless HYBRID_NUM_THREADS says otherwise.  When
     a rank fails, the others raise RankFailedError, and within ten seconds everything has ended:
     with a code that is not 0, and a line that names the rank.  Scripts find out how often they were
-    started again from HYBRID_RESTARTS.
+    started again from HYBRID_RESTARTS.  With --min-ranks they may be fewer then: without those
+    whose processes could not be started, or whose hosts are gone.
     """
+    if min_ranks is not None and min_ranks > ranks:
+        fail(f"--min-ranks {min_ranks} of {ranks} ranks. Fix: give {ranks} or less.")
     if not script.is_file():
         fail(f"{script} is no file. Fix: name the script that each process runs.")
     try:
         command = [sys.executable, str(script), *(arguments or [])]
-        raise typer.Exit(launched(ranks, command, max_restarts=max_restarts))
+        raise typer.Exit(launched(ranks, command, max_restarts=max_restarts, min_ranks=min_ranks))
     except HybridError as error:
         fail(error)
