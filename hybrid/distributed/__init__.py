@@ -19,6 +19,7 @@ from hybrid.distributed.pipelines import pipeline
 from hybrid.distributed.power_sgd import PowerSGD
 from hybrid.distributed.row_shares import mean, rows
 from hybrid.distributed.shared_tensors import blocks, partial, shard, whole
+from hybrid.distributed.strategies.strategy import strategy
 from hybrid.distributed.world import init, rank, size
 from hybrid.errors import (
     CollectiveMismatchError,
@@ -58,5 +59,6 @@ __all__ = [
     "send",
     "shard",
     "size",
+    "strategy",
     "whole",
 ]
