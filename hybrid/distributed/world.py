@@ -207,7 +207,7 @@ class SimulatedWorld(World):
         self.timeout, self.check = timeout, check is None or check
         self.rank, self.size = rank.rank, rank.ranks
         self.link, self.given_up, self.finalizes = None, "", False
-        self.left_since, self.channels = {}, []
+        self.left_since, self.channels, self.closing = {}, [], []
 
 
 def shared_files() -> set[str]:

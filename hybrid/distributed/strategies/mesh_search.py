@@ -103,8 +103,16 @@ class MeshSearch:
         """
         if not self.axes:
             self.alone = self.times.calibrate(self.step.graph)
-            return [Option(("one rank",), (), self.step.graph, self.alone, exact=True)]
-        states = [Option((), (), self.step.graph, 0.0, exact=True)]
+            return [
+                Option(
+                    kinds=("one rank",),
+                    axes=(),
+                    graph=self.step.graph,
+                    seconds=self.alone,
+                    exact=True,
+                )
+            ]
+        states = [Option(kinds=(), axes=(), graph=self.step.graph, seconds=0.0, exact=True)]
         for number, axis in enumerate(self.axes):
             following: list[Option] = []
             first = sorted(states, key=lambda s: s.seconds)[:KEPT]
@@ -165,14 +173,24 @@ class MeshSearch:
             )
             named = (*kinds[:place], PIPELINE, *kinds[place:])
             largest = max([stage.graph for stage in stages], key=lambda g: len(g.nodes))
-            found.append(Option(named, (), largest, seconds, False, pipe, tuple(stages)))
+            found.append(
+                Option(
+                    kinds=named,
+                    axes=(),
+                    graph=largest,
+                    seconds=seconds,
+                    exact=False,
+                    pipe=pipe,
+                    stages=tuple(stages),
+                )
+            )
         return found
 
     def _stage(
         self, graph: Graph, others: Sequence[MeshAxis], kinds: Sequence[str]
     ) -> Option | None:
         """A stage, laid out along the ``others``."""
-        option = Option((), (), graph, 0.0, exact=False)
+        option = Option(kinds=(), axes=(), graph=graph, seconds=0.0, exact=False)
         for axis, kind in zip(others, kinds, strict=True):
             found = by_hand(
                 kind, self.step, option.graph, axis, self.prices, self.outers, self.step.graph
@@ -234,7 +252,13 @@ class MeshSearch:
             seconds=tuple([self.prices.work(n, layouts.ways[n], axis) for n in graph.nodes]),
         )
         exact = state.exact and found.exact
-        return Option((*state.kinds, kind), (*state.axes, own), local, found.seconds, exact)
+        return Option(
+            kinds=(*state.kinds, kind),
+            axes=(*state.axes, own),
+            graph=local,
+            seconds=found.seconds,
+            exact=exact,
+        )
 
 
 def _like(node: Node) -> tuple[Op, tuple[object, ...]]:

@@ -20,7 +20,15 @@ MICROBATCHES = (1, 2, 4)  # for each stage
 def pipes_of(axis: MeshAxis, rows: int) -> list[Pipe]:
     """Pipelines along ``axis`` that may be good for a batch of so many rows."""
     return [
-        Pipe(axis.comm, axis.ranks, axis.rank, axis.ranks, n * axis.ranks, "1f1b", False)
+        Pipe(
+            comm=axis.comm,
+            ranks=axis.ranks,
+            rank=axis.rank,
+            stages=axis.ranks,
+            microbatches=n * axis.ranks,
+            schedule="1f1b",
+            recompute=False,
+        )
         for n in MICROBATCHES
         if rows % (n * axis.ranks) == 0 and rows > n * axis.ranks
     ]
