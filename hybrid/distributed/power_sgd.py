@@ -106,19 +106,23 @@ class PowerSGD:
             error = self.errors[at]
             flat = ops.reshape(grad, error.shape)
             matrices[at] = flat + error.detach() if self.error_feedback else flat
-        left = self._over_ranks(
+        total = self._over_ranks(
             {at: ops.matmul(m, self.thin[at].detach()) for at, m in matrices.items()}
         )
-        left = orthonormal(left)
+        left = orthonormal(total)
         own = {at: ops.matmul(m.T, left[at]) for at, m in matrices.items()}
         right = self._over_ranks(own)
         found = {}
         for at, m in matrices.items():
-            found[at] = ops.reshape(ops.matmul(left[at], right[at].T), grads[at].shape)
+            # What is infinite on some rank is to be seen on all, and to leave nothing behind.
+            finite = ops.logical_and(_finite(total[at]), _finite(right[at]))
+            made = ops.where(finite, ops.matmul(left[at], right[at].T), math.nan)
+            found[at] = ops.reshape(made, grads[at].shape)
             if self.error_feedback:
-                self.errors[at].assign(m - ops.matmul(left[at], own[at].T))
+                error = m - ops.matmul(left[at], own[at].T)
+                self.errors[at].assign(ops.where(finite, error, self.errors[at].detach()))
             # A column of zeros, of a gradient of zeros, would be one for ever.
-            lasts = ops.any(ops.not_equal(right[at], 0.0), axis=0)
+            lasts = ops.logical_and(ops.any(ops.not_equal(right[at], 0.0), axis=0), finite)
             self.thin[at].assign(ops.where(lasts, right[at], self.thin[at].detach()))
         return found
 
@@ -199,6 +203,10 @@ def orthonormal(given: Mapping[int, Tensor]) -> dict[int, Tensor]:
         for place, at in enumerate(here):
             found[at] = in_dtype(whole[place].T, given[at].dtype)
     return {at: found[at] for at in given}
+
+
+def _finite(x: Tensor) -> Tensor:
+    return ops.all(ops.isfinite(x))
 
 
 def _lengths(rows: Tensor) -> Tensor:

@@ -67,7 +67,7 @@ class Replicas:
         replica = ReplicaCall(self, scope)
         if sliced:
             replica.wholes = self.slices.gathered()
-        if self.sharing.count == 1 or self.inner:
+        if self.by_rank or self.inner:
             with entered(scope):
                 several = self.sharing.count > 1
                 scope.call = replica if several else None

@@ -58,6 +58,8 @@ class Sharing:
         first, end = self.ranges
         channel = self.channel
         parts = stacked_parts(rows[: end - first], self.shards, channel.ranks, channel.rank)
+        if first == end:  # no shard: zeros, but with a history, for gradients
+            parts = [rows[0]]
         missing = most_parts(self.shards, channel.ranks) - len(parts)
         parts += [ops.zeros_like(rows[0])] * missing
         return parts_total(

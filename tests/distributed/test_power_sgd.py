@@ -64,6 +64,21 @@ def test_matrices_of_low_rank_come_whole() -> None:
         np.testing.assert_allclose(made.numpy(), gradient.numpy(), atol=2e-6)
 
 
+def test_what_is_infinite_is_seen_and_leaves_nothing() -> None:
+    draw = np.random.default_rng(0)
+    good = draw.standard_normal((12, 3, 5)).astype("f4")
+    compress, other = _bound(rank=2), _bound(rank=2)
+    for number, value in enumerate((0.0, np.inf, np.nan, 0.0)):
+        bad = good.copy()
+        bad[3, 1, 2] += value
+        made = compress.summed({0: hy.asarray(bad)})[0].numpy()
+        if number in (0, 3):
+            assert (made == other.summed({0: hy.asarray(good)})[0].numpy()).all()
+        else:
+            assert np.isnan(made).all()
+    assert (compress.errors[0].numpy() == other.errors[0].numpy()).all()
+
+
 @pytest.mark.parametrize("dtype", [hy.float32, hy.float64])
 def test_columns_are_orthonormal(dtype: Any) -> None:
     draw = np.random.default_rng(0)
