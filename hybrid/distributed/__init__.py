@@ -17,6 +17,7 @@ from hybrid.distributed.meshes import Mesh, mesh
 from hybrid.distributed.pipelines import pipeline
 from hybrid.distributed.row_shares import mean, rows
 from hybrid.distributed.shared_tensors import blocks, partial, shard, whole
+from hybrid.distributed.strategies.strategy import strategy
 from hybrid.distributed.world import init, rank, size
 from hybrid.errors import (
     CollectiveMismatchError,
@@ -54,5 +55,6 @@ __all__ = [
     "send",
     "shard",
     "size",
+    "strategy",
     "whole",
 ]
