@@ -103,16 +103,8 @@ class MeshSearch:
         """
         if not self.axes:
             self.alone = self.times.calibrate(self.step.graph)
-            return [
-                Option(
-                    kinds=("one rank",),
-                    axes=(),
-                    graph=self.step.graph,
-                    seconds=self.alone,
-                    exact=True,
-                )
-            ]
-        states = [Option(kinds=(), axes=(), graph=self.step.graph, seconds=0.0, exact=True)]
+            return [self._begun("one rank", seconds=self.alone)]
+        states = [self._begun()]
         for number, axis in enumerate(self.axes):
             following: list[Option] = []
             first = sorted(states, key=lambda s: s.seconds)[:KEPT]
@@ -138,6 +130,10 @@ class MeshSearch:
             is_last = number == len(self.axes) - 1
             states = hand + (found_ if is_last or memory else found_[:KEPT])
         return states + self._pipelines()
+
+    def _begun(self, *kinds: str, seconds: float = 0.0) -> Option:
+        """What no axis has been gone through for."""
+        return Option(kinds=kinds, axes=(), graph=self.step.graph, seconds=seconds, exact=True)
 
     def _pipelines(self) -> list[Option]:
         """The best pipeline along each axis, with each kind by hand along the others."""
@@ -190,7 +186,7 @@ class MeshSearch:
         self, graph: Graph, others: Sequence[MeshAxis], kinds: Sequence[str]
     ) -> Option | None:
         """A stage, laid out along the ``others``."""
-        option = Option(kinds=(), axes=(), graph=graph, seconds=0.0, exact=False)
+        option = self._begun()._replace(graph=graph, exact=False)
         for axis, kind in zip(others, kinds, strict=True):
             found = by_hand(
                 kind, self.step, option.graph, axis, self.prices, self.outers, self.step.graph

@@ -263,7 +263,8 @@ class LayoutSearch:
         return found
 
     def _to(self, value: Value, now: Placement, then: frozenset[Placement]) -> float:
-        return sum([self.move(value.type, now, place) for place in then])
+        # In one order on all ranks, which are to come to the same numbers.
+        return sum([self.move(value.type, now, place) for place in sorted(then, key=str)])
 
     def go_by(self, prices: Prices) -> None:
         """From now on costs are those of ``prices``."""
