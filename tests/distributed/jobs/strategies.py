@@ -121,7 +121,12 @@ def perceptrons() -> None:
         return
     text = str(strategy)
     assert strategy.name in ("found", "tensor") and text.startswith(f"{strategy.name}: "), text
-    assert f"tp: {SIZE} ranks, " in text and "by tp" in text and "bytes moved" in text
+    assert f"tp: {SIZE} ranks, " in text and text.count(" by tp ") > 5
+    head, *rows = [line.split("  ") for line in text.splitlines() if line.startswith("  ")]
+    assert [word.strip() for word in head if word] == [
+        *("op", "where", "spec", "ms", "bytes moved", "held")
+    ]
+    assert all(row[-1].endswith(" MiB") for row in rows)
     assert run.strategy is strategy and "by tp" in run.plans[0].layout()
     for name, (_, other) in zip(HAND, hand, strict=True):
         page = other.plans[0].layout()
