@@ -127,7 +127,8 @@ typedef enum {
  * fourth input after that, as Python's str.format writes it; "{3!t}" is that input as NumPy writes an
  * array; "{{" and "}}" are braces.
  * HYB_STEP_TRANSFER moves bytes between the processes of a channel.  Its attributes are the channel, what it
- * does (hyb_transfer_kind) and the root; its input and output are dense.  When that takes long, the host
+ * does (hyb_transfer_kind), the root, and -1 or the place in which it stays under way until a step waits
+ * for it; its input and output are dense.  When that takes long, the host
  * function `kernel` is called with NULL in place of operands: what is not HYB_OK ends the run. */
 typedef struct {
     int32_t kind;
@@ -299,8 +300,13 @@ typedef enum {
     HYB_TRANSFER_BARRIER,  /* nothing: all wait for each other */
     /* The host function compares what is to come with the other ranks: before the first run; with root 1
      * before each, while hyb_channels_compare says so. */
-    HYB_TRANSFER_AGREE
+    HYB_TRANSFER_AGREE,
+    /* The transfer in this place is waited for: what it was given and what it gives are its operands,
+     * which nothing else may use in between. */
+    HYB_TRANSFER_WAIT
 } hyb_transfer_kind;
+
+enum { HYB_MOST_UNDER_WAY = 4 }; /* transfers of a run that are not waited for yet */
 
 typedef struct {
     int32_t pointers; /* whether handles are pointers (Open MPI), not ints (MPICH) */

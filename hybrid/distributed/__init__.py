@@ -13,8 +13,11 @@ from hybrid.distributed.communication import (
 from hybrid.distributed.data_parallelism import data_parallel
 from hybrid.distributed.distributed_sampler import DistributedSampler
 from hybrid.distributed.job_files import load, local_nbytes, save
+from hybrid.distributed.merged_profile import merged_profile
 from hybrid.distributed.meshes import Mesh, mesh
+from hybrid.distributed.parameter_servers import parameter_server
 from hybrid.distributed.pipelines import pipeline
+from hybrid.distributed.power_sgd import PowerSGD
 from hybrid.distributed.row_shares import mean, rows
 from hybrid.distributed.shared_tensors import blocks, partial, shard, whole
 from hybrid.distributed.strategies.strategy import strategy
@@ -31,6 +34,7 @@ __all__ = [
     "DistributedSampler",
     "Mesh",
     "MissingPackageError",
+    "PowerSGD",
     "RankFailedError",
     "RankTimeoutError",
     "all_gather",
@@ -44,7 +48,9 @@ __all__ = [
     "load",
     "local_nbytes",
     "mean",
+    "merged_profile",
     "mesh",
+    "parameter_server",
     "partial",
     "pipeline",
     "rank",

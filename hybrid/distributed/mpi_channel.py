@@ -55,7 +55,7 @@ class MpiChannel(Channel):
         for comm in (self.moves, self.words):
             comm.Set_errhandler(MPI.ERRORS_RETURN)
         everyone, mine = MPI.COMM_WORLD.Get_group(), group.Get_group()
-        self.members = mine.Translate_ranks(range(self.ranks), everyone)  # their world ranks
+        self.members = tuple(mine.Translate_ranks(range(self.ranks), everyone))
         self.others = [r for r in range(self.ranks) if r != self.rank]
         self.known: set[bytes] = set()  # fingerprints that all ranks have had
         self._begun = 0  # collectives so far, where C does not count them
@@ -179,6 +179,14 @@ class MpiChannel(Channel):
             if now - begun > 0.0005:
                 pause = min(pause + 0.00002, 0.001)
                 time.sleep(pause)
+
+    def wait(
+        self, over: Callable[[], bool], missing: Callable[[], list[int]], call: CollectiveCall
+    ) -> None:
+        """Return when ``over``, which may see to things; raise as collectives that wait do."""
+        self.job.require_whole()
+        with _failing(self.job):
+            self._until(over, missing, call)
 
     def _late(self, missing: list[int], entry: CollectiveCall, waited: float) -> RankTimeoutError:
         ranks = ", ".join(str(self.members[r]) for r in missing) or "some of them"

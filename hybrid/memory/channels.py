@@ -45,9 +45,11 @@ class Channel:
     """A group of processes, of which this one is number ``rank``; this class is one alone."""
 
     number = -1  # by which C knows it; -1: it does not
+    overlaps = False  # whether transfers may be waited for later even so
 
     def __init__(self, name: str, rank: int = 0, ranks: int = 1) -> None:
         self.name, self.rank, self.ranks = name, rank, ranks
+        self.members: Sequence[int] = (rank,)  # their numbers in the whole job
 
     def __deepcopy__(self, _memo: Any) -> Channel:
         return self
@@ -117,6 +119,12 @@ def number_of(name: str, ranks: int) -> int:
     return -1 if found is None or found.ranks != ranks else found.number
 
 
+def may_overlap(name: str, ranks: int) -> bool:
+    """Whether plans may begin transfers of the channel, and wait for them later."""
+    found = _open.get(name)
+    return found is not None and found.ranks == ranks and (found.number >= 0 or found.overlaps)
+
+
 # What is being done -----------------------------------------------------------------------------
 
 _now = threading.local()
@@ -173,6 +181,27 @@ def whole_sum(channel: Channel, array: np.ndarray) -> np.ndarray:
     mine = tree_sum(list(channel.all_to_all(longer).reshape(ranks, share)))
     whole = channel.all_gather(np.ascontiguousarray(mine))
     return whole[: flat.size].reshape(array.shape)
+
+
+def transfer_nbytes(kind: str, given: int, ranks: int) -> int:
+    """How many bytes reach a rank from others when it gives ``given`` to a transfer.
+
+    ``kind`` is the method of a channel.  As many leave it, on the average over the ranks.
+    """
+    if ranks == 1 or kind == "barrier":
+        return 0
+    if kind == "all_gather":
+        return given * (ranks - 1)
+    if kind == "all_to_all":
+        return given * (ranks - 1) // ranks
+    if kind == "all_reduce":  # see whole_sum
+        return (
+            given
+            * (ranks - 1)
+            * (1 if given <= SMALL_SUM else 2)
+            // (1 if given <= SMALL_SUM else ranks)
+        )
+    return given
 
 
 # Channels that C knows ---------------------------------------------------------------------------
