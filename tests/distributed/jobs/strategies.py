@@ -70,7 +70,7 @@ def quick_links() -> Iterator[None]:
     for mesh in (LINE, GRID):
         for name in mesh.names:
             channel, n = mesh.channel(name), mesh.size(name)
-            points = dict.fromkeys(speeds.COLLECTIVES, ((64.0, 1e-9), (1e6, 1e-7)))
+            points = dict.fromkeys(speeds.KINDS, ((64.0, 1e-9), (1e6, 1e-7)))
             speeds._measured[channel.name] = speeds.LinkSpeeds(n, points if n > 1 else {})
     yield
     speeds._measured.clear()
@@ -165,7 +165,7 @@ def links() -> None:
     if SIZE == 1:
         assert found.seconds("all_reduce", 1 << 20) == 0.0
         return
-    assert set(found.points) == set(speeds.COLLECTIVES) and found.alpha > 0 < found.beta
+    assert set(found.points) == set(speeds.KINDS) and found.alpha > 0 < found.beta
     mine = [row for name in sorted(found.points) for row in found.points[name]]
     every = dist.all_gather(hy.asarray(np.array([mine]))).numpy()
     assert (every == every[:1]).all()
@@ -174,6 +174,8 @@ def links() -> None:
         assert taken == sorted(taken) and taken[0] > 0 and taken[-1] > 1.5 * taken[-2] > 0
         wide = found.seconds(name, 1 << 20, 64 * SIZE)
         assert wide > found.seconds(name, 1 << 20)
+    message = found.seconds("send", 1 << 20) + found.seconds("recv", 1 << 20)
+    assert message > found.seconds("send", 64) + found.seconds("recv", 64) > 0
 
 
 def branches() -> None:
