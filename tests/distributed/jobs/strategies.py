@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import gc
 import statistics
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -197,6 +199,20 @@ def branches() -> None:
         same_results(make, [(drawn(8, 8, seed=i), drawn(8, 8)) for i in range(2)], LINE, (None,))
 
 
+def models_go() -> None:
+    """A search is kept for steps of the same graph; the models are not."""
+
+    def trained_once() -> weakref.ref:
+        model, step = perceptron()
+        batch = drawn(8, 8), drawn(8, 8, seed=1)
+        dist.strategy(step, *batch, mesh=LINE).apply()(*batch)
+        return weakref.ref(model)
+
+    gone = trained_once()
+    gc.collect()
+    assert gone() is None
+
+
 def seconds_of(run: Callable[..., Any], *batch: hy.Tensor) -> float:
     begin = time.perf_counter()
     run(*batch).item()
@@ -326,7 +342,7 @@ def mistakes() -> None:
             raise AssertionError("one rank cannot capture it")
 
 
-TESTS = (perceptrons, language_models, branches, links, memory, mistakes, predictions)
+TESTS = (perceptrons, language_models, branches, links, models_go, memory, mistakes, predictions)
 for test in TESTS:
     if len(sys.argv) < 2 or test.__name__ in sys.argv[1:]:
         test()
