@@ -27,7 +27,7 @@ nightly = pytest.mark.nightly
 @pytest.mark.parametrize(
     ("ranks", "parts"),
     [
-        (2, ("perceptrons", "branches", "links", "memory", "mistakes", "predictions")),
+        (2, ("perceptrons", "branches", "links", "models_go", "memory", "mistakes", "predictions")),
         pytest.param(2, ("language_models",), marks=nightly),
         pytest.param(4, ("language_models",), marks=nightly),
         pytest.param(4, ("perceptrons", "branches", "links", "memory", "mistakes"), marks=nightly),

@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from hybrid.core.layouts import MeshAxis, Placement
+from hybrid.core.layouts import MeshAxis, Placement, cut
 from hybrid.distributed.strategies.axis_layouts import BY_HAND, by_hand, outers_of
 from hybrid.distributed.strategies.captured_step import CapturedStep, Places
 from hybrid.distributed.strategies.op_times import OpTimes
@@ -53,6 +53,7 @@ class AxisStrategy(NamedTuple):
     ways: tuple[SharedWay, ...]
     rows: tuple[LayoutRow, ...]
     seconds: tuple[float, ...]  # of what each row computes
+    held: tuple[int, ...]  # bytes that a rank has then: of what is given, and is still needed
 
 
 class Option(NamedTuple):
@@ -246,6 +247,7 @@ class MeshSearch:
             ways=tuple([layouts.ways[node] for node in nodes]),
             rows=rows,
             seconds=tuple([self.prices.work(n, layouts.ways[n], axis) for n in graph.nodes]),
+            held=_held(graph, layouts, axis),
         )
         exact = state.exact and found.exact
         return Option(
@@ -255,6 +257,21 @@ class MeshSearch:
             seconds=found.seconds,
             exact=exact,
         )
+
+
+def _held(graph: Graph, layouts: ChosenLayouts, axis: MeshAxis) -> tuple[int, ...]:
+    """The bytes that a rank has while it computes each node, as it holds values."""
+    nbytes = {v: cut(v.type, p, axis.ranks).nbytes for v, p in layouts.place.items()}
+    last = {v: at for at, node in enumerate(graph.nodes) for v in node.operands}
+    last |= dict.fromkeys((*graph.params, *graph.results), len(graph.nodes))
+    now = sum([nbytes[v] for v in graph.params])
+    found = []
+    for at, node in enumerate(graph.nodes):
+        now += sum([nbytes[v] for v in node.results])
+        found.append(now)
+        gone = dict.fromkeys([v for v in (*node.operands, *node.results) if last.get(v, at) == at])
+        now -= sum([nbytes[v] for v in gone])
+    return tuple(found)
 
 
 def _like(node: Node) -> tuple[Op, tuple[object, ...]]:

@@ -21,6 +21,7 @@ from hybrid.passes.layouts.local_prices import guessed, op_key
 
 WORTH = 2e-6  # seconds that an op has to take, as is guessed, to be measured
 LEAST, MOST = 0.02, 2.0  # of the scale
+LONG = 0.9  # of a step is what its long ops take, at most
 
 _known: dict[Any, float] = {}  # by ``op_key``, of this job: the first rank's
 
@@ -30,7 +31,7 @@ class OpTimes:
 
     def __init__(self, channel: Channel) -> None:
         self.channel = channel
-        self.scale = 1.0  # of ops that are not long
+        self.scale = self.long_scale = 1.0  # of ops that are not long, and that are
         self.waiting: dict[Any, Node] | None = None  # what is to be measured, while that is noted
 
     def seconds(self, node: Node) -> float:
@@ -41,7 +42,7 @@ class OpTimes:
             if self.waiting is not None and about >= WORTH and node.op.pure and not node.op.hosted:
                 self.waiting[key] = node
             found = about
-        return found if is_long(node.op.name) else found * self.scale
+        return found * (self.long_scale if is_long(node.op.name) else self.scale)
 
     def measure(self, nodes: Iterable[Node]) -> None:
         """Measure ops that are not known; all ranks do so at once, as they would in a step."""
@@ -50,17 +51,24 @@ class OpTimes:
         _known.update(zip(left, found, strict=True))
 
     def calibrate(self, graph: Graph) -> float:
-        """Measure a step with the whole ``graph`` on one rank, and scale what is short by it."""
+        """Measure a step with the whole ``graph`` on one rank, and scale what is short by it.
+
+        What is long is scaled, too, if by itself it takes longer than the step, as it does where
+        others take the time of a measurement.
+        """
         nodes = [node for node in graph.nodes if not node.op.communicates]
-        self.scale = 1.0
+        self.scale = self.long_scale = 1.0
         times = [(is_long(node.op.name), self.seconds(node)) for node in nodes]
         long = sum([seconds for is_long_, seconds in times if is_long_])
         short = sum([seconds for is_long_, seconds in times if not is_long_])
         if any([node.regions or not node.op.pure for node in graph.nodes]):
             return long + short  # what it does depends on values
         [whole] = agreed(self.channel, [seconds_of(runner(optimized(graph)))])
+        if long:
+            self.long_scale = min(LONG * whole / long, 1.0)
         if short:
-            self.scale = min(max((whole - long) / short, LEAST), MOST)
+            left = whole - long * self.long_scale
+            self.scale = min(max(left / short, LEAST), MOST)
         return whole
 
 

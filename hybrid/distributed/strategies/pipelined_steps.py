@@ -134,7 +134,7 @@ def seconds_of_stages(graphs: Sequence[Graph], price: Callable[[Node], float], c
                 if node.op.communicates and node.attributes["comm"] == comm:
                     if node.op is send:
                         way = rank, node.attributes["to"]
-                        sent.setdefault(way, []).append(clocks[rank])
+                        sent.setdefault(way, []).append(clocks[rank] + price(node))
                     elif node.op is recv:
                         arrived = sent.get((node.attributes["source"], rank))
                         if not arrived:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hybrid.calls.hybridized import Hybridized
+from hybrid.core.dataclass import replace
 from hybrid.core.layouts import MeshAxis
 from hybrid.distributed.job_files import on_each_rank
 from hybrid.distributed.meshes import Mesh, channel_for, world_channel
@@ -83,7 +84,7 @@ def _search(
     step: CapturedStep, mesh: Mesh, links: Mapping[str, LinkSpeeds], memory: bool
 ) -> tuple[MeshSearch, list[Option], list[int]]:
     """The options for ``step``; if ``memory`` counts, how many bytes they take, too."""
-    search = _search_of(step, mesh, links)
+    search = _search_of(replace(step, tensors={}, others=()), mesh, links)  # which is kept
     with uncollected():
         options = search.options(memory)
         peaks = [_peak(option) for option in options] if memory else []

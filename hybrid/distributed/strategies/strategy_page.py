@@ -41,12 +41,14 @@ def strategy_page(found: Strategy) -> str:
             f"{own.axis.name}: {own.axis.ranks} ranks, {links.alpha * 1e6:.1f} us and "
             f"{links.beta / 1e9:.2f} GB/s"
         )
-        rows = [("op", "where", "spec", "ms", "bytes moved")]
-        seconds = [*own.seconds, *[0.0] * (len(own.rows) - len(own.seconds))]
-        for row, taken in zip(own.rows, seconds, strict=True):
-            if any(row.places) or row.moved:
-                rows.append(_row(row, own.axis, taken))
-        widths = [max([len(row[at]) for row in rows]) for at in range(5)]
+        rows = [("op", "where", "spec", "ms", "bytes moved", "held")]
+        for at, row in enumerate(own.rows):
+            if not any(row.places) and not row.moved:
+                continue
+            inside = at < len(own.seconds)  # what is moved at the end is behind all ops
+            taken, held = (own.seconds[at], own.held[at]) if inside else (0.0, own.held[-1])
+            rows.append((*_row(row, own.axis, taken), _mib(held)))
+        widths = [max([len(row[at]) for row in rows]) for at in range(6)]
         for row in rows:
             left = [text.ljust(n) for text, n in zip(row[:3], widths, strict=False)]
             right = [text.rjust(n) for text, n in zip(row[3:], widths[3:], strict=True)]

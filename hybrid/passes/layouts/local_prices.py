@@ -15,7 +15,6 @@ from typing import Any
 from hybrid.core.layouts import MeshAxis, Placement, cut
 from hybrid.core.types import TensorType
 from hybrid.ir import Builder, Node, Op
-from hybrid.ops.communication.point_to_point import recv, send
 from hybrid.ops.support.shared_work import SharedWay
 from hybrid.passes.layouts.layout_costs import computing
 from hybrid.passes.layouts.local_graph import computed_by
@@ -73,12 +72,8 @@ class LocalPrices:
         if node.op.name in FREE:
             return 0.0
         if node.op.communicates:
-            if node.op is recv:  # which waits for what is sent
-                return self.link_seconds("recv", node.operands[0].type.nbytes, *_group(node))
             nbytes = sum([v.type.nbytes for v in node.operands])
-            return (
-                STEP if node.op is send else self.link_seconds(node.op.name, nbytes, *_group(node))
-            )
+            return self.link_seconds(node.op.name, nbytes, *_group(node))
         if node.regions:
             return sum([self.of(inner) for region in node.regions for inner in region.nodes])
         return self.op_seconds(node)

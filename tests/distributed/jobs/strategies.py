@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import functools
+import gc
 import statistics
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -70,7 +72,7 @@ def quick_links() -> Iterator[None]:
     for mesh in (LINE, GRID):
         for name in mesh.names:
             channel, n = mesh.channel(name), mesh.size(name)
-            points = dict.fromkeys(speeds.COLLECTIVES, ((64.0, 1e-9), (1e6, 1e-7)))
+            points = dict.fromkeys(speeds.KINDS, ((64.0, 1e-9), (1e6, 1e-7)))
             speeds._measured[channel.name] = speeds.LinkSpeeds(n, points if n > 1 else {})
     yield
     speeds._measured.clear()
@@ -121,7 +123,12 @@ def perceptrons() -> None:
         return
     text = str(strategy)
     assert strategy.name in ("found", "tensor") and text.startswith(f"{strategy.name}: "), text
-    assert f"tp: {SIZE} ranks, " in text and "by tp" in text and "bytes moved" in text
+    assert f"tp: {SIZE} ranks, " in text and text.count(" by tp ") > 5
+    head, *rows = [line.split("  ") for line in text.splitlines() if line.startswith("  ")]
+    assert [word.strip() for word in head if word] == [
+        *("op", "where", "spec", "ms", "bytes moved", "held")
+    ]
+    assert all(row[-1].endswith(" MiB") for row in rows)
     assert run.strategy is strategy and "by tp" in run.plans[0].layout()
     for name, (_, other) in zip(HAND, hand, strict=True):
         page = other.plans[0].layout()
@@ -160,7 +167,7 @@ def links() -> None:
     if SIZE == 1:
         assert found.seconds("all_reduce", 1 << 20) == 0.0
         return
-    assert set(found.points) == set(speeds.COLLECTIVES) and found.alpha > 0 < found.beta
+    assert set(found.points) == set(speeds.KINDS) and found.alpha > 0 < found.beta
     mine = [row for name in sorted(found.points) for row in found.points[name]]
     every = dist.all_gather(hy.asarray(np.array([mine]))).numpy()
     assert (every == every[:1]).all()
@@ -169,6 +176,8 @@ def links() -> None:
         assert taken == sorted(taken) and taken[0] > 0 and taken[-1] > 1.5 * taken[-2] > 0
         wide = found.seconds(name, 1 << 20, 64 * SIZE)
         assert wide > found.seconds(name, 1 << 20)
+    message = found.seconds("send", 1 << 20) + found.seconds("recv", 1 << 20)
+    assert message > found.seconds("send", 64) + found.seconds("recv", 64) > 0
 
 
 def branches() -> None:
@@ -188,6 +197,20 @@ def branches() -> None:
 
     with quick_links():
         same_results(make, [(drawn(8, 8, seed=i), drawn(8, 8)) for i in range(2)], LINE, (None,))
+
+
+def models_go() -> None:
+    """A search is kept for steps of the same graph; the models are not."""
+
+    def trained_once() -> weakref.ref:
+        model, step = perceptron()
+        batch = drawn(8, 8), drawn(8, 8, seed=1)
+        dist.strategy(step, *batch, mesh=LINE).apply()(*batch)
+        return weakref.ref(model)
+
+    gone = trained_once()
+    gc.collect()
+    assert gone() is None
 
 
 def seconds_of(run: Callable[..., Any], *batch: hy.Tensor) -> float:
@@ -319,7 +342,7 @@ def mistakes() -> None:
             raise AssertionError("one rank cannot capture it")
 
 
-TESTS = (perceptrons, language_models, branches, links, memory, mistakes, predictions)
+TESTS = (perceptrons, language_models, branches, links, models_go, memory, mistakes, predictions)
 for test in TESTS:
     if len(sys.argv) < 2 or test.__name__ in sys.argv[1:]:
         test()
