@@ -13,6 +13,7 @@ from hybrid.distributed.communication import (
 from hybrid.distributed.data_parallelism import data_parallel
 from hybrid.distributed.distributed_sampler import DistributedSampler
 from hybrid.distributed.job_files import load, local_nbytes, save
+from hybrid.distributed.merged_profile import merged_profile
 from hybrid.distributed.meshes import Mesh, mesh
 from hybrid.distributed.pipelines import pipeline
 from hybrid.distributed.row_shares import mean, rows
@@ -43,6 +44,7 @@ __all__ = [
     "load",
     "local_nbytes",
     "mean",
+    "merged_profile",
     "mesh",
     "partial",
     "pipeline",

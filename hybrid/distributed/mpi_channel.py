@@ -55,7 +55,7 @@ class MpiChannel(Channel):
         for comm in (self.moves, self.words):
             comm.Set_errhandler(MPI.ERRORS_RETURN)
         everyone, mine = MPI.COMM_WORLD.Get_group(), group.Get_group()
-        self.members = mine.Translate_ranks(range(self.ranks), everyone)  # their world ranks
+        self.members = tuple(mine.Translate_ranks(range(self.ranks), everyone))
         self.others = [r for r in range(self.ranks) if r != self.rank]
         self.known: set[bytes] = set()  # fingerprints that all ranks have had
         self._begun = 0  # collectives so far, where C does not count them

@@ -11,12 +11,20 @@ from typing import Any
 
 from hybrid.core.dataclass import dataclass
 from hybrid.core.timing import Span, noting
+from hybrid.eager.profile_tables import ProfileTable, cut, duration, line_of
+from hybrid.eager.transfer_timings import (
+    TransferEvent,
+    TransferTiming,
+    transfer_table,
+    transfer_timings,
+)
 from hybrid.errors import ArgumentError, HybridError, Location
 from hybrid.memory import native
 from hybrid.memory.work_queue import drain_all
 from hybrid.plan import Plan, all_plans
 from hybrid.plan.costs import step_bytes, step_flops
 from hybrid.plan.describe import step_name, step_types
+from hybrid.plan.traffic import traffic_of
 
 _EVENT = struct.Struct("=qqqiiii")  # hyb_event: plan, begin, end, step, thread, part, parts
 _WHOLE, _BATCH = -1, -2  # in place of a step: the run; a batch that a queue made ahead of time
@@ -46,7 +54,11 @@ class Profile:
     ``phases`` has the parts of captures (reading what they depend on, converting, tracing, each
     pass, planning), ``steps`` the steps of all plans, those of eager calls included, the slowest
     first, with the batches that queues made ahead of time.  Both are there when the block ends.
-    ``dropped`` counts steps that came too late: no more than ``limit`` are kept.
+    ``communication`` has those steps that are collectives and messages, with their bytes;
+    ``computing`` and ``communicating`` are the seconds that threads spent in other steps, and in
+    those.  ``hybrid.distributed.merged_profile`` puts the profiles of all ranks together, and knows
+    how much of it was waiting.  ``dropped`` counts steps that came too late: no more than ``limit``
+    are kept.
     """
 
     def __init__(self, limit: int = 1_000_000) -> None:
@@ -56,11 +68,14 @@ class Profile:
         self.seconds = 0.0  # from beginning to end of the block
         self.phases: tuple[Timing, ...] = ()
         self.steps: tuple[Timing, ...] = ()
+        self.communication: tuple[TransferTiming, ...] = ()
+        self.computing = self.communicating = 0.0  # seconds
         self._spans: list[Span] = []
         self._events: list[tuple[int, ...]] = []
         self._plans: dict[int, Plan] = {}
         self._noting: Any = None
         self._begin = 0
+        self.ended = False
 
     def __enter__(self) -> Profile:
         if self._begin:
@@ -81,6 +96,7 @@ class Profile:
         self._plans |= all_plans()
         self._events = list(_EVENT.iter_unpack(data))
         self.dropped = count - len(self._events)
+        self.ended = True
         self.phases = _timings(
             (Interval(span.thread, span.begin, span.end, (span.name, "", None)))
             for span in self._spans
@@ -89,6 +105,27 @@ class Profile:
             Interval(thread, begin, end, self._about(plan, step), part == 0 or step == _BATCH)
             for plan, begin, end, step, thread, part, _ in self._events
         )
+        transfers = self.transfers()
+        self.communication = transfer_timings(transfers)
+        self.communicating = sum([event.end - event.begin for event in transfers]) * 1e-9
+        self.computing = sum([row.own for row in self.steps]) - self.communicating
+
+    def transfers(self) -> list[TransferEvent]:
+        """The collectives and messages that were made, in the order in which they began."""
+        found: dict[tuple[int, int], Any] = {}
+        events = []
+        for number, begin, end, step, thread, _, _ in self._events:
+            if step < 0 or number not in self._plans:
+                continue
+            if (number, step) not in found:
+                of = self._plans[number].steps[step]
+                found[number, step] = traffic_of(of), of.location
+            traffic, at = found[number, step]
+            if traffic is not None:
+                events.append(
+                    TransferEvent(traffic, begin, end, thread, traffic.call.location or at)
+                )
+        return sorted(events, key=lambda event: event.begin)
 
     def _about(self, number: int, step: int) -> tuple[str, str, Location | None]:
         if step == _BATCH:
@@ -105,42 +142,43 @@ class Profile:
 
     def table(self) -> str:
         """Both tables, as text."""
-        parts = [_text(title, rows) for title, rows in self._tables() if rows]
+        parts = [table.text() for table in self._tables() if table.rows]
         if self.dropped:
             parts.append(f"{self.dropped:,} more steps ran than the limit of {self.limit:,}\n")
         return "\n".join(parts) or "nothing was captured, and no plan ran\n"
 
     __str__ = table
 
-    def _tables(self) -> Iterator[tuple[str, Sequence[Timing]]]:
-        yield "phases of captures", self.phases
-        yield "steps of plans", self.steps
+    def _tables(self) -> Iterator[ProfileTable]:
+        yield _table("phases of captures", self.phases)
+        yield _table("steps of plans", self.steps)
+        both = self.communicating + self.computing or 1.0
+        title = (
+            f"communication: {duration(self.communicating)} beside {duration(self.computing)} of "
+            f"computation, {self.communicating / both:.1%}"
+        )
+        yield transfer_table(title, self.communication)
 
     def __rich__(self) -> Any:
         """The tables for rich, which typesets them when it prints a profile."""
         from rich.console import Group
-        from rich.table import Table
 
-        tables = []
-        for title, rows in self._tables():
-            headings, *cells = _columns(rows)
-            table = Table(title=title)
-            for heading in headings:
-                table.add_column(heading, justify="right" if heading in _NUMBERS else "left")
-            for row in cells:
-                table.add_row(*row)
-            if rows:
-                tables.append(table)
-        return Group(*tables)
+        return Group(*[table.rich() for table in self._tables() if table.rows])
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a trace that chrome://tracing and ui.perfetto.dev show, as JSON."""
-        events = [*self._phase_events(), *self._step_events()]
-        text = json.dumps({"traceEvents": events, "displayTimeUnit": "ns"})
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(text)
+        write_trace(path, self.trace_events())
 
     to_chrome_trace = save
+
+    @property
+    def begin(self) -> int:
+        """When the block began, in ns of the monotonic clock: time 0 of the trace."""
+        return self._begin
+
+    def trace_events(self) -> list[dict[str, Any]]:
+        """The events of the trace, in Chrome's format; times are in microseconds."""
+        return [*self._phase_events(), *self._step_events()]
 
     def _phase_events(self) -> Iterator[dict[str, Any]]:
         for span in self._spans:
@@ -159,6 +197,10 @@ class Profile:
             if plan is not None and step >= 0 and plan.steps[step].computes:
                 found = plan.steps[step]
                 made["args"] |= {"bytes": step_bytes(found), "FLOPs": step_flops(found)}
+            elif plan is not None and step >= 0 and (traffic := traffic_of(plan.steps[step])):
+                made |= {"name": traffic.what, "cat": "communication"}
+                made["args"] |= {"bytes": traffic.nbytes, "channel": traffic.comm}
+                made["args"]["GB/s"] = traffic.nbytes / max(end - begin, 1)
             yield made
 
     def _event(self, name: str, kind: str, begin: int, end: int, thread: int) -> dict[str, Any]:
@@ -166,6 +208,13 @@ class Profile:
             "name": name, "cat": kind, "ph": "X", "pid": kind, "tid": thread,
             "ts": (begin - self._begin) / 1000, "dur": (end - begin) / 1000,
         }  # fmt: skip
+
+
+def write_trace(path: str | os.PathLike[str], events: Sequence[dict[str, Any]]) -> None:
+    """Write ``events`` as JSON that chrome://tracing and ui.perfetto.dev show."""
+    text = json.dumps({"traceEvents": events, "displayTimeUnit": "ns"})
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
 
 
 def profile(limit: int = 1_000_000) -> Profile:
@@ -241,11 +290,9 @@ def _timings(intervals: Iterable[Interval]) -> tuple[Timing, ...]:
 
 
 _HEADINGS = ("what", "calls", "time", "own", "share", "on", "at")
-_NUMBERS = _HEADINGS[1:5]
 
 
-def _columns(rows: Sequence[Timing]) -> list[tuple[str, ...]]:
-    """The headings and the cells of a table, without columns that hold nothing."""
+def _table(title: str, rows: Sequence[Timing]) -> ProfileTable:
     shown = list(rows)
     if len(shown) > MOST + 1:
         rest = shown[MOST:]
@@ -256,34 +303,10 @@ def _columns(rows: Sequence[Timing]) -> list[tuple[str, ...]]:
                 name=f"{len(rest)} more", detail="", calls=calls, seconds=own, own=own, share=share
             )
         ]
-    cells = [_HEADINGS, *[_cells(row) for row in shown]]
-    kept = [at for at in range(len(_HEADINGS)) if any(row[at] for row in cells[1:])]
-    return [tuple([row[at] for at in kept]) for row in cells]
+    return ProfileTable(title, _HEADINGS, [_cells(row) for row in shown], _HEADINGS[1:5])
 
 
 def _cells(row: Timing) -> tuple[str, ...]:
-    at = "" if row.at is None else f"{os.path.basename(row.at.path)}:{row.at.line}"
-    times = _duration(row.seconds), _duration(row.own)
-    return (_cut(row.name), f"{row.calls:,}", *times, f"{row.share:.1%}", _cut(row.detail), at)
-
-
-def _cut(text: str, width: int = 44) -> str:
-    return text if len(text) <= width else text[: width - 3] + "..."
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds * 1e3:,.2f} ms" if seconds >= 1e-3 else f"{seconds * 1e6:.1f} us"
-
-
-def _text(title: str, rows: Sequence[Timing]) -> str:
-    """A table in columns."""
-    headings, *_ = cells = _columns(rows)
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    lines = [title]
-    for row in cells:
-        parts = [
-            cell.rjust(width) if heading in _NUMBERS else cell.ljust(width)
-            for heading, cell, width in zip(headings, row, widths, strict=True)
-        ]
-        lines.append("  ".join(parts).rstrip())
-    return "\n".join(lines) + "\n"
+    times = duration(row.seconds), duration(row.own)
+    share = f"{row.share:.1%}"
+    return cut(row.name), f"{row.calls:,}", *times, share, cut(row.detail), line_of(row.at)

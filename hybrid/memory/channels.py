@@ -48,6 +48,7 @@ class Channel:
 
     def __init__(self, name: str, rank: int = 0, ranks: int = 1) -> None:
         self.name, self.rank, self.ranks = name, rank, ranks
+        self.members: Sequence[int] = (rank,)  # their numbers in the whole job
 
     def __deepcopy__(self, _memo: Any) -> Channel:
         return self
@@ -173,6 +174,27 @@ def whole_sum(channel: Channel, array: np.ndarray) -> np.ndarray:
     mine = tree_sum(list(channel.all_to_all(longer).reshape(ranks, share)))
     whole = channel.all_gather(np.ascontiguousarray(mine))
     return whole[: flat.size].reshape(array.shape)
+
+
+def transfer_nbytes(kind: str, given: int, ranks: int) -> int:
+    """How many bytes reach a rank from others when it gives ``given`` to a transfer.
+
+    ``kind`` is the method of a channel.  As many leave it, on the average over the ranks.
+    """
+    if ranks == 1 or kind == "barrier":
+        return 0
+    if kind == "all_gather":
+        return given * (ranks - 1)
+    if kind == "all_to_all":
+        return given * (ranks - 1) // ranks
+    if kind == "all_reduce":  # see whole_sum
+        return (
+            given
+            * (ranks - 1)
+            * (1 if given <= SMALL_SUM else 2)
+            // (1 if given <= SMALL_SUM else ranks)
+        )
+    return given
 
 
 # Channels that C knows ---------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid.eager.profile import Profile, Timing, _text
+from hybrid.eager.profile import Profile, Timing, _table
 from hybrid.errors import ArgumentError, HybridError, Location, NativeError
 from hybrid.memory import native
 from hybrid.passes import PIPELINE
@@ -249,14 +249,14 @@ ROWS = [
 
 
 def test_tables_as_text() -> None:
-    assert _text("steps of plans", ROWS) == (
+    assert _table("steps of plans", ROWS).text() == (
         "steps of plans\n"
         "what        calls         time          own  share  on                    at\n"
         "matmul+add  1,200  2,500.00 ms  2,500.00 ms  75.0%  f32[8,4] -> f32[8,8]  net.py:7\n"
         "for             1  2,500.01 ms      12.3 us  25.0%  i64[] ->\n"
     )
     many = [Timing(f"row {i}", "", 1, 1e-6, 1e-6, 0.01) for i in range(100)]
-    lines = _text("phases", many).splitlines()
+    lines = _table("phases", many).text().splitlines()
     assert lines[1] == "what     calls     time      own  share"
     assert lines[-1] == "60 more     60  60.0 us  60.0 us  60.0%" and len(lines) == 43
 
