@@ -123,7 +123,13 @@ class Profile:
             traffic, at = found[number, step]
             if traffic is not None:
                 events.append(
-                    TransferEvent(traffic, begin, end, thread, traffic.call.location or at)
+                    TransferEvent(
+                        traffic=traffic,
+                        begin=begin,
+                        end=end,
+                        thread=thread,
+                        at=traffic.call.location or at,
+                    )
                 )
         return sorted(events, key=lambda event: event.begin)
 
