@@ -39,7 +39,16 @@ FORBIDDEN = {  # downwards, and yet not allowed
     ("convert", "ops"): "conversion knows no tensors",
     ("convert", "ir"): "conversion knows no graphs",
 }
-MAY_SAY_HYBRID = {"cli", "bench", "models", "nn", "optim", "data", "train"}  # `import hybrid`
+MAY_SAY_HYBRID = {
+    "cli",
+    "bench",
+    "simulation",
+    "models",
+    "nn",
+    "optim",
+    "data",
+    "train",
+}  # `import hybrid`
 COMPILED = "hybrid._native"
 
 

@@ -32,6 +32,7 @@ from hybrid.eager.transfer_timings import (
 )
 from hybrid.errors import ArgumentError, ArgumentTypeError, author_location
 from hybrid.memory.channels import Channel, CollectiveCall, Doing, reach
+from hybrid.plan.traffic import COMPARING
 
 ROUNDS = 24  # questions for the time of each rank
 CAME_TOGETHER = ("all_gather", "all_to_all", "all_reduce", "barrier")  # all wait for the last
@@ -276,7 +277,7 @@ def _clocks(channel: Channel) -> tuple[list[int], list[float]]:
 
 def _waited(events: Sequence[TransferEvent]) -> float | None:
     """Seconds of waiting, if they are known; comparisons are not looked at."""
-    waits = [event.waiting for event in events if event.traffic.kind != "agree"]
+    waits = [event.waiting for event in events if event.traffic.kind not in COMPARING]
     known = [ns for ns in waits if ns is not None]
     return sum(known) * 1e-9 if len(known) == len(waits) else None
 

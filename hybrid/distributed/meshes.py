@@ -10,6 +10,7 @@ from hybrid.core.dataclass import dataclass
 from hybrid.distributed.mpi_channel import MpiChannel
 from hybrid.distributed.world import MPI, World, world
 from hybrid.errors import ArgumentError, ArgumentTypeError, author_location
+from hybrid.jobs.simulated_rank import CountingChannel
 from hybrid.memory.channels import WORLD, Channel, CollectiveCall, open_channel, reach
 
 
@@ -53,6 +54,11 @@ class Mesh:
                 open_channel(Channel(self._called(name)))
                 continue
             behind = math.prod(self.shape[at + 1 :])
+            if job.is_simulated:
+                own, first = self.coordinate(name), job.rank - self.coordinate(name) * behind
+                members = range(first, first + behind * self.shape[at], behind)
+                open_channel(CountingChannel(self._called(name), own, members))
+                continue
             where = job.rank // (behind * self.shape[at]) * behind + job.rank % behind
             group = MPI.COMM_WORLD.Split(where, job.rank)
             open_channel(
@@ -117,7 +123,13 @@ def world_channel() -> Channel:
     found = reach(WORLD, 1) if job.size == 1 else None
     if found is None:
         if not _everyone:
-            _everyone.append(open_channel(MpiChannel(WORLD, MPI.COMM_WORLD.Dup(), job)))
+            _everyone.append(
+                open_channel(
+                    CountingChannel(WORLD, job.rank, range(job.size))
+                    if job.is_simulated
+                    else MpiChannel(WORLD, MPI.COMM_WORLD.Dup(), job)
+                )
+            )
         found = _everyone[0]
     return found
 

@@ -22,11 +22,15 @@ from hybrid.errors import (
     RankFailedError,
 )
 from hybrid.jobs.job_link import SIZE, JobLink, job_link
+from hybrid.jobs.rank_record import recording
+from hybrid.jobs.simulated_rank import SimulatedRank, simulated_rank
 from hybrid.memory import channels
 from hybrid.memory.channels import current_entry
 
 
 def _loaded() -> Any:
+    if simulated_rank() is not None:
+        return None
     optional("mpi4py", "mpi", "hybrid.distributed")
     import mpi4py
 
@@ -51,6 +55,8 @@ CLOSING = 5.0  # seconds that messages may take to be fetched when a rank leaves
 
 class World:
     """The job: MPI's communicators of all ranks, and what is known of the others."""
+
+    is_simulated = False
 
     def __init__(self, timeout: float, check: bool | None) -> None:
         self.timeout, self.check = timeout, check is None or check
@@ -137,6 +143,18 @@ class World:
             MPI.Finalize()  # which waits for all ranks
 
 
+class SimulatedWorld(World):
+    """A job of which this process is one rank, and the others are not there."""
+
+    is_simulated = True
+
+    def __init__(self, timeout: float, check: bool | None, rank: SimulatedRank) -> None:
+        self.timeout, self.check = timeout, check is None or check
+        self.rank, self.size = rank.rank, rank.ranks
+        self.link, self.given_up, self.finalizes = None, "", False
+        self.left_since, self.channels = {}, []
+
+
 def shared_files() -> set[str]:
     """The files in shared memory that this process has mapped: a killed one leaves them behind."""
     with open("/proc/self/maps", encoding="utf-8") as lines:
@@ -167,10 +185,14 @@ def init(timeout: float = 60, check: bool | None = None) -> None:
             _world[0].timeout, _world[0].check = timeout, check is None or check
             channels.compare_eager_calls(_world[0].check)
             return
-        found = World(timeout, check)
+        played = simulated_rank()
+        found = World(timeout, check) if played is None else SimulatedWorld(timeout, check, played)
         _world.append(found)
         channels.compare_eager_calls(found.check)
         atexit.register(found.leave)
+        write = recording()
+        if write is not None:
+            atexit.register(write, found.rank, found.size)
         _end_with_errors(found)
 
 
@@ -200,7 +222,7 @@ def _end_with_errors(found: World) -> None:
         with contextlib.suppress(OSError, ValueError):
             sys.stdout.flush()
             sys.stderr.flush()
-        if found.size == 1 and found.link is None:
+        if found.is_simulated or (found.size == 1 and found.link is None):
             return
         if found.link is not None:
             found.link.says_goodbye = False

@@ -14,7 +14,7 @@ from hybrid.eager.profile_tables import (
     line_of,
 )
 from hybrid.errors import Location
-from hybrid.plan.traffic import Traffic
+from hybrid.plan.traffic import COMPARING, Traffic
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +106,7 @@ def transfer_table(title: str, rows: Sequence[TransferTiming]) -> ProfileTable:
 def _cells(row: TransferTiming) -> tuple[str, ...]:
     return (
         cut(row.name),
-        "" if row.kind in (row.name, "agree") else row.kind,
+        "" if row.kind in (row.name, *COMPARING) else row.kind,
         f"{row.calls:,}",
         byte_count(row.nbytes),
         duration(row.seconds),

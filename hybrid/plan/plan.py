@@ -183,11 +183,20 @@ def lowered_again(graph: Graph) -> tuple[Graph, Lowered, Placement]:
 
 def known(plan: Plan) -> Plan:
     """``plan``, registered for profiles."""
-    _plans[native.plan_number(plan.handle)] = plan
+    number = native.plan_number(plan.handle)
+    _plans[number] = plan
+    for look in _told:
+        look(number, plan)
     return plan
 
 
 _plans: WeakValueDictionary[int, Plan] = WeakValueDictionary()
+_told: list[Callable[[int, Plan], None]] = []
+
+
+def on_new_plans(look: Callable[[int, Plan], None] | None) -> None:
+    """Call ``look`` with the number of each plan that is made, and the plan; None: no more."""
+    _told[:] = [] if look is None else [look]
 
 
 def all_plans() -> dict[int, Plan]:

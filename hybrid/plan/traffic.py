@@ -10,27 +10,30 @@ from hybrid.plan.lower import HostedOp
 from hybrid.plan.steps import Step
 from hybrid.plan.transfers import Transfer
 
+COMPARING = ("agree", "compare")  # of a plan, before its first run; of an eager call, each time
+
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
     """One communicating step: ``kind`` is the method of the channel ``comm`` that moves bytes.
 
-    ``nbytes`` come to this rank from others in one call, or leave it where it sends or spreads
-    them.  ``peer`` is the rank at the other end of a message, the root of a broadcast, and -1 where
-    all ranks do the same.
+    This rank gives it an operand of ``given`` bytes; ``nbytes`` come to it from others in one call,
+    or leave it where it sends or spreads them.  ``peer`` is the rank at the other end of a message,
+    the root of a broadcast, and -1 where all ranks do the same.
     """
 
     call: CollectiveCall  # what the author has asked for
     kind: str
     comm: str
     ranks: int
+    given: int
     nbytes: int
     peer: int = -1
 
     @property
     def what(self) -> str:
         """What was asked for, and how it is done."""
-        by = "" if self.kind in (self.call.name, "agree") else f" by {self.kind}"
+        by = "" if self.kind in (self.call.name, *COMPARING) else f" by {self.kind}"
         return self.call.name + by
 
 
@@ -40,9 +43,13 @@ def traffic_of(step: Step) -> Traffic | None:
         return None
     function = step.call.function
     if isinstance(function, Agreement):
-        compare = CollectiveCall("compare")
         return Traffic(
-            call=compare, kind="agree", comm=function.comm, ranks=function.ranks, nbytes=0
+            call=CollectiveCall("compare"),
+            kind="compare" if function.root else "agree",
+            comm=function.comm,
+            ranks=function.ranks,
+            given=0,
+            nbytes=0,
         )
     given = sum([value_here(type.nbytes) for type in step.call.inputs])
     if isinstance(function, Transfer):
@@ -52,6 +59,7 @@ def traffic_of(step: Step) -> Traffic | None:
             kind=function.kind,
             comm=function.comm,
             ranks=function.ranks,
+            given=given,
             nbytes=moved,
             peer=function.root if function.kind == "broadcast" else -1,
         )
@@ -63,6 +71,7 @@ def traffic_of(step: Step) -> Traffic | None:
             kind=name,
             comm=attributes["comm"],
             ranks=ranks,
+            given=given,
             nbytes=transfer_nbytes(name, given, ranks),
             peer=attributes.get("to", attributes.get("source", attributes.get("root", -1))),
         )

@@ -58,6 +58,30 @@ WRONG = {
         "--int8 and --int4 exclude each other.",
     ),
     "a script that is not there": (["launch", "-n", "2", "absent.py"], "absent.py is no file."),
+    "a job of no ranks": (
+        ["launch", "--simulate", "0", __file__],
+        "--simulate 0: a job has one rank at least.",
+    ),
+    "a simulation that starts again": (
+        ["launch", "--simulate", "2", "--max-restarts", "1", __file__],
+        "--max-restarts is for jobs, and --simulate starts none.",
+    ),
+    "two numbers of ranks": (
+        ["launch", "--simulate", "4", "-n", "2", __file__],
+        "-n 2 beside --simulate 4, which says how many ranks there are.",
+    ),
+    "ranks that are not": (
+        ["launch", "--simulate", "4", "--play", "0,4", __file__],
+        "--play 0,4: give ranks from 0 to 3, as in 0,3; or all.",
+    ),
+    "options of a simulation for a job": (
+        ["launch", "-n", "2", "--play", "0", "--no-check", __file__],
+        "--play, --check or --no-check: for --simulate alone.",
+    ),
+    "no cores": (
+        ["launch", "--simulate", "4", "--cores-per-host", "0", __file__],
+        "--cores-per-host 0: give a number above 0.",
+    ),
     "no threads": (["bench", "run", "dispatch", "--threads", "0"], "--threads 0: "),
     "no rounds": (["bench", "run", "dispatch", "--repeat", "0"], "--repeat 0: "),
     "a path that cannot be written": (
