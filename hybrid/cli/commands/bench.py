@@ -22,7 +22,7 @@ from hybrid.bench.runner import REPEAT, Result, WayLine, ledgers_kept, run_case
 from hybrid.bench.sweep import SIZES, SweepRow, eager_add, functions, sweep
 from hybrid.cli.bench_compare import compare
 from hybrid.cli.bench_compress import compress
-from hybrid.cli.bench_scaling import scaling
+from hybrid.cli.bench_scale import scaling
 from hybrid.cli.user_input import fail, require_writable, set_threads
 from hybrid.errors import HybridError
 from hybrid.memory import native

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hybrid.cli.bench_scaling import span
+from hybrid.cli.bench_scale import span
 from tests.cli.test_app import hybrid
 
 NETWORK = {"host": {"alpha": 3e-6, "rates": [[1, 2.5e10]], "source": "of a data sheet"}}
@@ -20,7 +20,7 @@ def test_the_tables(tmp_path: Path) -> None:
     done = hybrid("bench", "scaling", *options, cwd=tmp_path, COLUMNS="160")
     assert done.returncode == 0, done.stderr
     lines = done.stdout.splitlines()
-    assert lines[0].startswith("GPT of 1.3 billion weights, 64 x 2,048 tokens: a step, and its")
+    assert lines[0].startswith("GPT of 1.3 billion weights, 64 x 2,048 tokens: a step, what")
     ways = ["DP", "ZeRO 1", "ZeRO 2", "ZeRO 3", "TP x PP x DP", "tp x pp x dp"]
     at = next(i for i, line in enumerate(lines) if line.startswith("ranks"))
     assert all(way in lines[at] for way in ways)

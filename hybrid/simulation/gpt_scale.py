@@ -59,8 +59,8 @@ class LargeGPT:
 
 
 SIZES = (
-    LargeGPT("GPT of 1.3 billion", depth=24, width=2048, heads=16),
-    LargeGPT("GPT of 13 billion", depth=40, width=5120, heads=40),
+    LargeGPT(name="GPT of 1.3 billion", depth=24, width=2048, heads=16),
+    LargeGPT(name="GPT of 13 billion", depth=40, width=5120, heads=40),
 )
 
 

@@ -15,7 +15,7 @@ from hybrid.cli.user_input import fail
 from hybrid.core.dataclass import replace
 from hybrid.eager.profile_tables import byte_count
 from hybrid.errors import HybridError
-from hybrid.simulation.gpt_scaling import (
+from hybrid.simulation.gpt_scale import (
     ROUNDS,
     SIZES,
     WAYS,
@@ -92,7 +92,7 @@ def scaling(
 def scaling_tables(model: LargeGPT, steps: dict[int, list[ScaledStep]], batch: int) -> Group:
     """Seconds by ranks and way of sharing, and where they and the memory of the last go."""
     times = table(
-        f"{model.name} weights, {batch:,} x {model.length:,} tokens: a step, and its computing part",
+        f"{model.name} weights, {batch:,} x {model.length:,} tokens: a step, what computes of it",
         ("ranks", *WAYS, "tp x pp x dp"),
         0,
     )

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from hybrid.models.gpt import GPT, Config
-from hybrid.simulation.gpt_scaling import (
+from hybrid.simulation.gpt_scale import (
     SIZES,
     LargeGPT,
     Machine,
@@ -24,7 +24,7 @@ from hybrid.simulation.simulated_job import simulate
 LEVEL = Level(alpha=1e-5, rates=((1.0, 1e9),), message=1e-4, compare=0.0)
 LEVELS = dict.fromkeys(("core", "socket", "host"), LEVEL)
 MACHINE = Machine(rate=1e10, memory=float(2**39), kept=64.0, source="here")
-TINY = LargeGPT("tiny", depth=2, width=64, heads=4, tokens=96, length=16)
+TINY = LargeGPT(name="tiny", depth=2, width=64, heads=4, tokens=96, length=16)
 SCRIPT = """
 import sys
 import hybrid as hy, hybrid.distributed as dist
@@ -119,7 +119,7 @@ def test_pipelines_are_idle_at_their_ends() -> None:
     """For as long as stages less one take, of as many as there are microbatches."""
     step = ScaledStep(way="", ranks=1, layout=(1, 1, 1), computing=2.0, idle=1.0, communicating=1.0)
     assert step.seconds == 4.0 and step.efficiency == 0.5
-    model = LargeGPT("one", depth=4, width=5120, heads=1, length=64)  # by stages alone
+    model = LargeGPT(name="one", depth=4, width=5120, heads=1, length=64)  # by stages alone
     room = Machine(rate=1e10, memory=float(2**60), kept=1.0, source="")
     found = scaled(model, on(4), room, 2)[4]
     _, pp, dp = found.layout
