@@ -299,8 +299,13 @@ typedef enum {
     HYB_TRANSFER_BARRIER,  /* nothing: all wait for each other */
     /* The host function compares what is to come with the other ranks: before the first run; with root 1
      * before each, while hyb_channels_compare says so. */
-    HYB_TRANSFER_AGREE
+    HYB_TRANSFER_AGREE,
+    /* The transfer in this place is waited for: what it was given and what it gives are its operands,
+     * which nothing else may use in between. */
+    HYB_TRANSFER_WAIT
 } hyb_transfer_kind;
+
+enum { HYB_MOST_UNDER_WAY = 4 }; /* transfers of a run that are not waited for yet */
 
 typedef struct {
     int32_t pointers; /* whether handles are pointers (Open MPI), not ints (MPICH) */

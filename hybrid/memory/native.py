@@ -359,9 +359,11 @@ TRANSFERS = {
     "broadcast": lib.HYB_TRANSFER_SPREAD,
     "barrier": lib.HYB_TRANSFER_BARRIER,
     "agree": lib.HYB_TRANSFER_AGREE,
+    "wait": lib.HYB_TRANSFER_WAIT,
 }
 NULL = ffi.NULL
 NEXT_STEP, MAX_COLUMNS = lib.HYB_STEP_NEXT, lib.HYB_QUEUE_COLUMNS
+MOST_UNDER_WAY = lib.HYB_MOST_UNDER_WAY  # transfers of a run that are waited for later
 CONTROL_STEPS = {
     "cond": lib.HYB_STEP_COND,
     "while": lib.HYB_STEP_WHILE,

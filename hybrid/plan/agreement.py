@@ -28,6 +28,7 @@ class Agreement:
     entries: tuple[CollectiveCall, ...]
     root: bool  # whether it is the plan of an eager call, which is compared each time
     kind = "agree"
+    place = -1
 
     def __call__(self) -> tuple[()]:
         reach(self.comm, self.ranks).agree(self.entries, eager=self.root)

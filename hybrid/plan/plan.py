@@ -18,9 +18,10 @@ from hybrid.plan.agreement import Agreement
 from hybrid.plan.host import Callbacks, host_function
 from hybrid.plan.lower import lower
 from hybrid.plan.memory import ALIGNMENT, Placement, place
+from hybrid.plan.overlap import overlap
 from hybrid.plan.schedule import schedule
 from hybrid.plan.steps import Buffer, HostCall, Lowered, Step
-from hybrid.plan.transfers import Transfer
+from hybrid.plan.transfers import Transfer, Wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,7 @@ def lowered_of(graph: Graph, parallel: bool = True) -> tuple[Lowered, Placement]
         lowered = lower(inlined(graph))
     if parallel:
         with phase("schedule"):
+            overlap(lowered)
             schedule(lowered)
     with phase("place"):
         return lowered, place(lowered)
@@ -321,7 +323,7 @@ class StepWriter:
             kept = getattr(step.call.function, "asks_queue", None)
             asks = kept is not None and len(step.outputs) <= native.MAX_COLUMNS
             kind, attrs = (native.NEXT_STEP, (kept,)) if asks else (native.HOST_STEP, ())
-            if isinstance(step.call.function, (Transfer, Agreement)):
+            if isinstance(step.call.function, (Transfer, Wait, Agreement)):
                 kind, attrs = self._transfer(step.call)
             self.calls.append(step.call)
             number = writer.host(host_function(step.call, self.callbacks))
@@ -341,7 +343,8 @@ class StepWriter:
         channel = transfer.channel_number(call)
         if channel < 0:
             return native.HOST_STEP, ()
-        return native.TRANSFER_STEP, (channel, native.TRANSFERS[transfer.kind], int(transfer.root))
+        what = native.TRANSFERS[transfer.kind]
+        return native.TRANSFER_STEP, (channel, what, int(transfer.root), transfer.place)
 
     def _control(self, step: Step) -> int:
         control = step.control

@@ -400,10 +400,17 @@ class _Accesses:
                 break
 
 
-def depends_on(steps: Sequence[Step]) -> list[set[int]]:
-    """For each step the earlier ones that it depends on, by the buffers that they touch."""
+def depends_on(steps: Sequence[Step], *, in_place: bool = False) -> list[set[int]]:
+    """For each step the earlier ones that it depends on, by the buffers that they touch.
+
+    With ``in_place`` what may be written over an input also waits for the others that read that.
+    """
     accesses = _Accesses()
-    return [accesses.add(at, step) for at, step in enumerate(steps)]
+    found = [accesses.add(at, step) for at, step in enumerate(steps)]
+    if in_place:
+        for at, step in enumerate(steps):
+            found[at].update([reader for reader, _ in accesses.kept_in_place(at, step)])
+    return found
 
 
 def _reached(at: int, views: Sequence[View]) -> Iterator[tuple[Buffer, _Access]]:

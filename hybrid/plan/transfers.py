@@ -29,6 +29,7 @@ class Transfer:
     ranks: int
     root: int
     call: CollectiveCall
+    place: int = -1  # among the transfers under way, where it is waited for later
     takes_bits = True
 
     def __call__(self, *arrays: Any) -> Any:
@@ -55,6 +56,30 @@ class Transfer:
     @property
     def __name__(self) -> str:
         return self.kind
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """The end of a transfer that C has begun; its step has the operands of the first."""
+
+    transfer: Transfer
+    root = 0
+    kind = "wait"
+
+    def __call__(self, *_: Any) -> Any:
+        raise AssertionError("C waits for what C has begun")
+
+    @property
+    def place(self) -> int:
+        return self.transfer.place
+
+    def channel_number(self, _step: HostCall) -> int:
+        """By which C knows the channel."""
+        return number_of(self.transfer.comm, self.transfer.ranks)
+
+    @property
+    def __name__(self) -> str:
+        return f"wait for {self.transfer.kind}"
 
 
 def waiting(transfer: Transfer, run: Callable[[Any], None]) -> Callable[[Any], None]:

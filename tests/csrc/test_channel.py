@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hybrid._native import ffi, lib
 
-from tests.csrc.specs import NativeFailure, Spec, require_refused, run
+from tests.csrc.specs import NativeFailure, Spec, find, require_refused, run
 from tests.csrc.test_plan_refusals import change, several
 
 RANKS, BYTE, COMM = 3, 7, 0x44000000
@@ -55,13 +55,29 @@ def library() -> Iterator[Library]:
     lib.hyb_channels_stop(0)
 
 
-def moved(kind: int = lib.HYB_TRANSFER_GATHER, root: int = 0) -> Spec:
+def moved(kind: int = lib.HYB_TRANSFER_GATHER, root: int = 0, place: int = -1) -> Spec:
     """One step that gathers external 0 in external 1."""
     spec = Spec()
-    spec.step([(spec.external(GIVES.nbytes), GIVES)], [(spec.external(TAKES.nbytes), TAKES)])
-    attrs = {"first_attr": len(spec.attrs), "n_attrs": 3}
+    _move(spec, spec.external(GIVES.nbytes), spec.external(TAKES.nbytes), kind, root, place)
+    return spec
+
+
+def _move(spec: Spec, gives: int, takes: int, kind: int, root: int, place: int) -> None:
+    spec.step([(gives, GIVES)], [(takes, TAKES)])
+    attrs = {"first_attr": len(spec.attrs), "n_attrs": 4}
     spec.steps[-1].update(kind=lib.HYB_STEP_TRANSFER, kernel=0, **attrs)
-    spec.attrs += [LIBRARY.channel, kind, root]
+    spec.attrs += [LIBRARY.channel, kind, root, place]
+
+
+def moved_beside(wait: bool = True) -> Spec:
+    """A gathering that is under way while external 2 becomes external 3, and external 1 after."""
+    spec = Spec()
+    gives, takes = spec.external(GIVES.nbytes), spec.external(TAKES.nbytes)
+    x, y = spec.external(GIVES.nbytes), spec.external(GIVES.nbytes)
+    _move(spec, gives, takes, lib.HYB_TRANSFER_GATHER, 0, 3)
+    spec.step([(x, GIVES)], [(y, GIVES)], kernel=find("exp", "float32"))
+    if wait:
+        _move(spec, gives, takes, lib.HYB_TRANSFER_WAIT, 0, 3)
     return spec
 
 
@@ -73,6 +89,47 @@ def test_a_transfer_ends_when_the_library_says_so(library: Library) -> None:
         assert takes.tolist() == GIVES.tolist() * RANKS
     assert lib.hyb_channel_begun(library.channel, 0) == begun + 3
     assert lib.hyb_channel_begun(library.channel, 2) == begun + 5
+
+
+@pytest.mark.parametrize("wait", [True, False], ids=["waited for", "left to the end"])
+def test_a_transfer_is_under_way_while_others_compute(library: Library, wait: bool) -> None:
+    plan = moved_beside(wait).create()
+    for tests in (0, 1, 2, 2000):
+        library.tests, takes, y = tests, np.zeros_like(TAKES), np.zeros_like(GIVES)
+        run(plan, GIVES, takes, GIVES, y)
+        assert takes.tolist() == GIVES.tolist() * RANKS
+        np.testing.assert_allclose(y, np.exp(GIVES), rtol=1e-6)
+        assert library.tests == -1  # it is asked until it is over, and no more
+
+
+def test_what_is_under_way_ends_before_its_place_is_taken(library: Library) -> None:
+    spec = moved(place=2)
+    _move(spec, 0, 1, lib.HYB_TRANSFER_GATHER, 0, 2)
+    _move(spec, 0, 1, lib.HYB_TRANSFER_WAIT, 0, 2)
+    _move(spec, 0, 1, lib.HYB_TRANSFER_WAIT, 0, 2)  # for nothing
+    library.tests, takes = 40, np.zeros_like(TAKES)
+    run(spec.create(), GIVES, takes)
+    assert takes.tolist() == GIVES.tolist() * RANKS and library.tests == -2
+
+
+def test_what_is_under_way_ends_when_a_step_fails(library: Library) -> None:
+    spec = moved_beside()
+    spec.steps[1].update(kind=lib.HYB_STEP_HOST, kernel=1)
+    plan = spec.create()
+    found, _kept = asked_by(plan, lambda _: lib.HYB_CANCELLED)
+    library.tests = 5
+    with pytest.raises(NativeFailure, match=r"^cancelled at step 1"):
+        run(plan, GIVES, TAKES, GIVES, np.zeros_like(GIVES))
+    assert found == [(1, False)] and library.tests == -1
+
+
+def test_a_wait_that_the_host_ends_says_where_the_transfer_began(library: Library) -> None:
+    plan = moved_beside().create()
+    found, _kept = asked_by(plan, lambda times: lib.HYB_CANCELLED if times == 2 else lib.HYB_OK)
+    library.tests = 10**9
+    with pytest.raises(NativeFailure, match=r"^cancelled at step 0"):
+        run(plan, GIVES, np.zeros_like(TAKES), GIVES, np.zeros_like(GIVES))
+    assert found == [(0, True)] * 2
 
 
 def asked_by(plan: Any, answer: Callable[[int], int]) -> tuple[list[Any], Any]:
@@ -149,7 +206,14 @@ BROKEN: dict[str, tuple[Callable[[Spec], None], str]] = {
     "no channel": (attr(0, 255), "transfer 0 by channel 255"),
     "a channel below 0": (attr(0, -1), "transfer 0 by channel -1"),
     "a channel beyond ints": (attr(0, 1 << 40), f"transfer 0 by channel {1 << 40}"),
-    "an unknown kind": (attr(1, 5), "transfer 5 by channel 0"),
+    "an unknown kind": (attr(1, 6), "transfer 6 by channel 0"),
+    "a place beyond the last": (attr(3, lib.HYB_MOST_UNDER_WAY), "transfer 0 in place 4"),
+    "a place below none": (attr(3, -2), "transfer 0 in place -2"),
+    "a wait for no place": (attr(1, lib.HYB_TRANSFER_WAIT), "transfer 5 in place -1"),
+    "a barrier that is waited for": (
+        several(attr(1, 3), attr(3, 0)),
+        "transfer 3 in place 0",
+    ),
     "a root of others": (attr(2, RANKS), "1 inputs, 1 outputs and root 3 of a transfer"),
     "no input": (
         change("steps", 0, n_in=0, n_out=2),

@@ -187,25 +187,52 @@ static inline void N(matmul_meet)(const N(matmul_job) *job, N(matmul_side) a, in
     N(matmul_panel)(job, a, panel, from, j, j_end, depth, add, way, b.data + j_end, b.step, copy);
 }
 
+static void N(matmul_finish)(const N(matmul_job) *job, int64_t row, int64_t row_end, int64_t col,
+                             int64_t col_end)
+{
+    const hyb_post *post = job->post;
+    const int64_t first = job->first + row * job->c_row + col * job->c_col;
+    const int64_t rows = row_end - row, cols = col_end - col;
+    if (!post || rows == 0 || cols == 0)
+        return;
+    if (job->c_col == 1 ? cols == job->n : rows == job->m)
+        post->apply(post->context, first, rows * cols);
+    else if (job->c_col == 1)
+        post->apply_rows(post->context, first, cols, rows, job->c_row);
+    else
+        post->apply_rows(post->context, first, rows, cols, job->c_col);
+}
+
 /* Panels of rows times columns [col, col_end).  Few of them go down the columns together, so that
- * what comes from afar is worked on evenly; many go along the rows, one by one. */
+ * what comes from afar is worked on evenly; many go along the rows, one by one.  After the `last`
+ * block of k the post-ops follow each panel of rows, while it is near. */
 static void N(matmul_multiply)(const N(matmul_job) *job, N(matmul_side) a, int64_t panel,
                                int64_t panel_end, N(matmul_side) b, int64_t col, int64_t col_end,
-                               int64_t depth, bool add, T *copy)
+                               int64_t depth, bool add, bool last, T *copy)
 {
     const int64_t tiles = matmul_ceil(col_end - col, job->width);
     if (panel_end - panel <= MATMUL_FEW) {
         for (int64_t t = 0; t < tiles; t++)
             for (int64_t p = panel; p < panel_end; p++)
                 N(matmul_meet)(job, a, p, p - panel, b, col, col_end, t, depth, add, copy);
+        if (last)
+            N(matmul_finish)(job, N(matmul_row)(job, panel), N(matmul_row)(job, panel_end), col,
+                             col_end);
         return;
     }
-    for (int64_t p = panel; p < panel_end; p++)
+    int64_t done = panel; /* panels before it are finished */
+    for (int64_t p = panel; p < panel_end; p++) {
         for (int64_t t = 0; t < tiles; t++) {
             if (p + 1 < panel_end)
                 N(matmul_fetch)(job, a, p + 1, t, tiles, depth);
             N(matmul_meet)(job, a, p, p - panel, b, col, col_end, t, depth, add, copy);
         }
+        if (last && (job->c_col == 1 || p + 1 == panel_end)) {
+            N(matmul_finish)(job, N(matmul_row)(job, done), N(matmul_row)(job, p + 1), col,
+                             col_end);
+            done = p + 1;
+        }
+    }
 }
 
 static void N(matmul_copy_a)(const N(matmul_job) *job, T *to, int64_t panel, int64_t panel_end,
@@ -267,22 +294,6 @@ static hyb_status N(matmul_share)(void *context, int64_t begin, int64_t end)
     return HYB_OK;
 }
 
-static void N(matmul_finish)(const N(matmul_job) *job, int64_t row, int64_t row_end, int64_t col,
-                             int64_t col_end)
-{
-    const hyb_post *post = job->post;
-    const int64_t first = job->first + row * job->c_row + col * job->c_col;
-    const int64_t rows = row_end - row, cols = col_end - col;
-    if (!post || rows == 0 || cols == 0)
-        return;
-    if (job->c_col == 1 ? cols == job->n : rows == job->m)
-        post->apply(post->context, first, rows * cols);
-    else if (job->c_col == 1)
-        post->apply_rows(post->context, first, cols, rows, job->c_row);
-    else
-        post->apply_rows(post->context, first, rows, cols, job->c_col);
-}
-
 static hyb_status N(matmul_tasks)(void *context, int64_t begin, int64_t end)
 {
     const N(matmul_job) *job = context;
@@ -308,7 +319,7 @@ static hyb_status N(matmul_tasks)(void *context, int64_t begin, int64_t end)
             panel = matmul_quotient(task * job->panels, job->tasks);
             panel_end = matmul_quotient((task + 1) * job->panels, job->tasks);
         }
-        const int64_t row = N(matmul_row)(job, panel), row_end = N(matmul_row)(job, panel_end);
+        const int64_t row = N(matmul_row)(job, panel);
         for (int64_t k = job->k0; k < job->k1; k += job->depth) {
             const int64_t depth = N(matmul_depth_at)(job, k);
             N(matmul_side) a = {job->a + k * job->a_col, 0, job->a_row,
@@ -334,10 +345,9 @@ static hyb_status N(matmul_tasks)(void *context, int64_t begin, int64_t end)
             } else if (job->copy_b) {
                 b = (N(matmul_side)){job->shared + (k - job->k0) * padded, 0, depth, job->width};
             }
-            N(matmul_multiply)(job, a, panel, panel_end, b, col, col_end, depth, k > 0, copy);
+            N(matmul_multiply)(job, a, panel, panel_end, b, col, col_end, depth, k > 0,
+                               k + depth == job->k, copy);
         }
-        if (job->k1 == job->k)
-            N(matmul_finish)(job, row, row_end, col, col_end);
     }
     return HYB_OK;
 }

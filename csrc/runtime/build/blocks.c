@@ -365,18 +365,21 @@ static hyb_status check_host(const hyb_builder *builder, const hyb_step *step)
 static hyb_status check_transfer(const hyb_builder *builder, const hyb_step *step)
 {
     const hyb_attr *attrs = builder->spec->attrs + step->first_attr;
-    const int64_t kind = attrs[1].i, root = attrs[2].i;
+    const int64_t kind = attrs[1].i, root = attrs[2].i, place = attrs[3].i;
     const int64_t ranks =
         attrs[0].i < 0 || attrs[0].i > INT32_MAX ? 0 : hyb_channel_ranks((int32_t)attrs[0].i);
-    if (ranks == 0 || kind < HYB_TRANSFER_GATHER || kind > HYB_TRANSFER_AGREE)
+    if (ranks == 0 || kind < HYB_TRANSFER_GATHER || kind > HYB_TRANSFER_WAIT)
         return hyb_refuse(builder, "transfer %lld by channel %lld", (long long)kind,
                           (long long)attrs[0].i);
-    const int32_t n = kind >= HYB_TRANSFER_BARRIER ? 0 : 1;
+    const bool nothing = kind == HYB_TRANSFER_BARRIER || kind == HYB_TRANSFER_AGREE;
+    const int32_t n = nothing ? 0 : 1;
+    if (place < (kind == HYB_TRANSFER_WAIT ? 0 : -1) || place >= (nothing ? 0 : HYB_MOST_UNDER_WAY))
+        return hyb_refuse(builder, "transfer %lld in place %lld", (long long)kind, (long long)place);
     if (step->n_in != n || step->n_out != n || root < 0 || root >= ranks)
         return hyb_refuse(builder, "%d inputs, %d outputs and root %lld of a transfer", step->n_in,
                           step->n_out, (long long)root);
     TRY(check_host(builder, step));
-    if (n == 0)
+    if (n == 0 || kind == HYB_TRANSFER_WAIT)
         return HYB_OK;
     const hyb_operand *operands = builder->spec->operands + step->first_operand;
     const hyb_layout *in = &operands[0].layout, *out = &operands[1].layout;
@@ -402,7 +405,7 @@ hyb_status hyb_check_control(const hyb_builder *builder, const hyb_step *step)
     };
     const bool speaks = step->kind == HYB_STEP_PRINT || step->kind == HYB_STEP_FAIL;
     const int32_t n_attrs =
-        step->kind == HYB_STEP_NEXT ? 1 : step->kind == HYB_STEP_TRANSFER ? 3 : 0;
+        step->kind == HYB_STEP_NEXT ? 1 : step->kind == HYB_STEP_TRANSFER ? 4 : 0;
     if (step->n_extra != 0 || step->n_attrs != n_attrs || step->n_ops != 0)
         return hyb_refuse(builder, "extra operands, attributes or ops, which only kernels have");
     if (step->kind == HYB_STEP_NEXT && (step->n_in < 1 || step->n_out > HYB_QUEUE_COLUMNS))

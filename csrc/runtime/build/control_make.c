@@ -183,7 +183,7 @@ static hyb_status make_transfer(hyb_builder *builder, const hyb_step *step, hyb_
     if (!transfer || !agreed)
         return HYB_NO_MEMORY;
     *transfer = (hyb_transfer){.agreed = agreed, .channel = (int32_t)attrs[0].i, .kind = (int32_t)attrs[1].i,
-                               .root = (int32_t)attrs[2].i};
+                               .root = (int32_t)attrs[2].i, .place = (int32_t)attrs[3].i};
     if (step->n_in > 0) {
         const hyb_layout *layout = &builder->spec->operands[step->first_operand].layout;
         transfer->block = hyb_elements(layout) * hyb_itemsize(layout->dtype);

@@ -26,11 +26,6 @@ typedef struct {
     _Atomic int64_t begun; /* transfers */
 } channel;
 
-typedef union {
-    int number;
-    void *pointer;
-} handle;
-
 /* The functions, by the two sorts of handles. */
 typedef int (*gather_int)(const void *, int, int, void *, int, int, int, int *);
 typedef int (*gather_pointer)(const void *, int, void *, void *, int, void *, void *, void **);
@@ -86,9 +81,9 @@ int32_t hyb_channel_ranks(int32_t number)
     return number < 0 || number >= atomic_load(&n_channels) ? 0 : channels[number].ranks;
 }
 
-static handle handle_of(uint64_t word)
+static hyb_handle handle_of(uint64_t word)
 {
-    handle made = {NULL};
+    hyb_handle made = {NULL};
     if (mpi.pointers)
         made.pointer = (void *)(uintptr_t)word;
     else
@@ -96,9 +91,9 @@ static handle handle_of(uint64_t word)
     return made;
 }
 
-static int begin(const channel *c, const hyb_transfer *transfer, void *const *data, handle *request)
+static int begin(const channel *c, const hyb_transfer *transfer, void *const *data, hyb_handle *request)
 {
-    const handle comm = handle_of(c->comm), byte = handle_of(mpi.byte);
+    const hyb_handle comm = handle_of(c->comm), byte = handle_of(mpi.byte);
     const int count = (int)transfer->block;
     void *const gives = data[0];
     void *const takes = transfer->kind == HYB_TRANSFER_BARRIER ? NULL : data[1];
@@ -126,7 +121,7 @@ static int begin(const channel *c, const hyb_transfer *transfer, void *const *da
     }
 }
 
-static int is_over(handle *request, int *over)
+static int is_over(hyb_handle *request, int *over)
 {
     uint64_t status[32]; /* more than any MPI_Status has */
     return mpi.pointers ? ((test_pointer)mpi.test)(&request->pointer, over, status)
@@ -140,7 +135,8 @@ static hyb_status ask_host(const hyb_run *run, const hyb_plan_step *step)
     return plan->host ? (hyb_status)plan->host(plan->host_context, step->host, NULL) : HYB_OK;
 }
 
-static hyb_status wait_for(const hyb_run *run, const hyb_plan_step *step, handle *request, int *code)
+static hyb_status wait_for(const hyb_run *run, const hyb_plan_step *step, hyb_handle *request,
+                           int *code)
 {
     int over = 0;
     int64_t begun = 0, next = 0;
@@ -184,24 +180,87 @@ static hyb_status agree(const hyb_run *run, const hyb_plan_step *step, int32_t i
     return status;
 }
 
+/* What MPI has said of a transfer. */
+static hyb_status checked(const hyb_run *run, const hyb_plan_step *step, int code)
+{
+    if (code == 0)
+        return HYB_OK;
+    TRY(ask_host(run, step)); /* it may know of a rank that has failed */
+    return hyb_fail(HYB_RAISED, "RankFailedError: MPI has failed with code %d", code);
+}
+
+/* Waits for the transfer in `place`, if one is under way there. */
+static hyb_status end_transfer(hyb_run *run, int32_t place)
+{
+    hyb_under_way *under = &run->under_way[place];
+    const hyb_plan_step *step = under->step;
+    if (!step)
+        return HYB_OK;
+    under->step = NULL;
+    run->n_under_way--;
+    if (under->over)
+        return HYB_OK;
+    int code = 0;
+    hyb_status status = wait_for(run, step, &under->request, &code);
+    if (status == HYB_OK)
+        status = checked(run, step, code);
+    if (status != HYB_OK)
+        hyb_set_last_step(under->index);
+    return status;
+}
+
+void hyb_move_on(hyb_run *run)
+{
+    for (int32_t i = 0; i < HYB_MOST_UNDER_WAY; i++) {
+        hyb_under_way *under = &run->under_way[i];
+        int over = 0;
+        if (under->step && !under->over && is_over(&under->request, &over) == 0)
+            under->over = over != 0; /* what fails is said when it is waited for */
+    }
+}
+
+hyb_status hyb_end_transfers(hyb_run *run, hyb_status status)
+{
+    for (int32_t i = 0; i < HYB_MOST_UNDER_WAY; i++) {
+        if (status == HYB_OK) {
+            status = end_transfer(run, i);
+            continue;
+        }
+        /* MPI is not to write where others have their values by then.  The first error stays. */
+        const int32_t step = hyb_last_step();
+        char text[HYB_TEXT];
+        memcpy(text, hyb_last_error(), sizeof text);
+        end_transfer(run, i);
+        hyb_fail(status, "%s", text);
+        hyb_set_last_step(step);
+    }
+    return status;
+}
+
 hyb_status hyb_run_transfer(hyb_run *run, const hyb_plan_step *step, int32_t index)
 {
     const hyb_transfer *transfer = step->transfer;
     if (transfer->kind == HYB_TRANSFER_AGREE)
         return agree(run, step, index);
+    if (transfer->kind == HYB_TRANSFER_WAIT)
+        return end_transfer(run, transfer->place);
+    if (transfer->place >= 0)
+        TRY(end_transfer(run, transfer->place));
     channel *c = &channels[transfer->channel];
-    handle request = {NULL};
+    hyb_handle request = {NULL};
     hyb_status status = atomic_load(&stops) ? ask_host(run, step) : HYB_OK;
     if (status == HYB_OK) {
         atomic_fetch_add(&c->begun, 1);
         int code = begin(c, transfer, run->data + step->first_operand, &request);
+        if (code == 0 && transfer->place >= 0) {
+            run->under_way[transfer->place] = (hyb_under_way){step, request, index, false};
+            run->n_under_way++;
+            return HYB_OK;
+        }
         if (code == 0)
             status = wait_for(run, step, &request, &code);
-        if (code != 0) {
-            status = ask_host(run, step); /* it may know of a rank that has failed */
-            if (status == HYB_OK)
-                status = hyb_fail(HYB_RAISED, "RankFailedError: MPI has failed with code %d", code);
-        }
+        if (status == HYB_OK)
+            status = checked(run, step, code);
     }
     if (status != HYB_OK)
         hyb_set_last_step(index);

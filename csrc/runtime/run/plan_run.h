@@ -92,6 +92,7 @@ typedef struct {
 /* What a step moves between processes. */
 typedef struct {
     int32_t channel, kind, root;
+    int32_t place; /* among the transfers under way, where it is waited for later; else -1 */
     int64_t block; /* bytes that go to, or come from, one process */
     atomic_int *agreed; /* whether the ranks have */
 } hyb_transfer;
@@ -155,6 +156,19 @@ typedef struct {
 
 typedef struct hyb_recording hyb_recording;
 
+typedef union {
+    int number;
+    void *pointer;
+} hyb_handle;
+
+/* A transfer that has begun, and is waited for later. */
+typedef struct {
+    const hyb_plan_step *step; /* that has begun it; NULL: none */
+    hyb_handle request;
+    int32_t index; /* of that step */
+    bool over;
+} hyb_under_way;
+
 /* A run under way. */
 typedef struct {
     const struct hyb_plan *plan;
@@ -165,6 +179,8 @@ typedef struct {
     int64_t iterations, since_look;    /* done at the last look; from there to the next one */
     int64_t last_look, last_poll;      /* ns */
     int32_t asking;                    /* loops that ask a queue, and see to being interrupted */
+    int32_t n_under_way;               /* transfers */
+    hyb_under_way under_way[HYB_MOST_UNDER_WAY];
     hyb_recording *recording;          /* NULL: none */
 } hyb_run;
 
@@ -222,6 +238,10 @@ hyb_status hyb_run_message(hyb_run *run, const hyb_plan_step *step, int32_t inde
 
 /* channel.c */
 hyb_status hyb_run_transfer(hyb_run *run, const hyb_plan_step *step, int32_t index);
+/* Lets the transfers under way get on. */
+void hyb_move_on(hyb_run *run);
+/* Waits for all of them, when a run that ends with `status` leaves some: what it ends with then. */
+hyb_status hyb_end_transfers(hyb_run *run, hyb_status status);
 
 /* step.c */
 hyb_status hyb_run_block(hyb_run *run, hyb_block block);

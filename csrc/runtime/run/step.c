@@ -152,6 +152,8 @@ static inline hyb_status run_block(hyb_run *run, hyb_block block, bool records)
         }
         if (plan->poison)
             hyb_poison_slots(plan, i, run->arena);
+        if (HYB_HAS_CHANNELS && __builtin_expect(run->n_under_way > 0, 0))
+            hyb_move_on(run);
     }
     return HYB_OK;
 }
@@ -160,6 +162,15 @@ hyb_status hyb_run_block(hyb_run *run, hyb_block block)
 {
     return __builtin_expect(run->recording != NULL, 0) ? run_block(run, block, true)
                                                        : run_block(run, block, false);
+}
+
+/* The main block, and what it leaves under way. */
+static hyb_status run_main(hyb_run *run)
+{
+    const hyb_status status = hyb_run_block(run, run->plan->main);
+    return HYB_HAS_CHANNELS && __builtin_expect(run->n_under_way > 0, 0)
+        ? hyb_end_transfers(run, status)
+        : status;
 }
 
 static hyb_status run_steps(hyb_run *run)
@@ -173,9 +184,9 @@ static hyb_status run_steps(hyb_run *run)
         hyb_start_movers(run);
     run->recording = hyb_recording_enter();
     if (__builtin_expect(run->recording == NULL, 1))
-        return hyb_run_block(run, plan->main);
+        return run_main(run);
     const int64_t begin = hyb_clock();
-    const hyb_status status = hyb_run_block(run, plan->main);
+    const hyb_status status = run_main(run);
     hyb_record(run->recording, plan, -1, begin);
     hyb_recording_leave(run->recording);
     return status;

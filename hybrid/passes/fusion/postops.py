@@ -13,14 +13,22 @@ Before::                                  After::
 
 Convolutions become ``conv_map`` and ``conv_transpose_map``.  A product that something else needs
 too is the first result.  The kernels and the order of summation are the same, so the bits are.
+
+A map that reads as much again and more, such as the step of an optimizer with its moments, stays
+behind the product of matrices: a task of that has some columns of all rows, and short pieces of so
+many rows come from memory at half the speed, or less, of whole ones.
 """
 
 from __future__ import annotations
 
+from hybrid.core.size_functions import value_here
 from hybrid.ir import Graph, Node, Value, with_regions
 from hybrid.ops.flow.fusion import MAPPED
 from hybrid.ops.matrix.matmul_variants import BYTES
 from hybrid.passes.fusion.fuse import MAX_OPERANDS, MAX_RESULTS, is_fusable, owns_graphs, region_of
+
+NEAR_BYTES = 1 << 16  # of a product: less is near in any case, and one step is less than two
+FAR_BYTES = 1 << 20  # that second-level caches do not hold
 
 
 def fuse_products(graph: Graph) -> Graph:
@@ -43,6 +51,8 @@ def fuse_products(graph: Graph) -> Graph:
         # Whoever reads the product sees it where its first reader stood.
         if first is None or not _is_post_op(nodes[first], product):
             continue
+        if node.op.name == "matmul" and _reads_much(nodes[first], product):
+            continue
         merged = _merged(node, nodes[first], keep=bool(others) or product in returned)
         if merged is not None:
             nodes[i], nodes[first] = None, merged
@@ -61,6 +71,13 @@ def _is_post_op(node: Node | None, product: Value) -> bool:
     if node is None or not (node.op.name == "map" or is_fusable(node)):
         return False
     return node.results[0].type.shape == product.type.shape
+
+
+def _reads_much(user: Node, product: Value) -> bool:
+    """Whether ``user`` reads two more of its size, or one that second-level caches do not hold."""
+    whole, nbytes = value_here(product.type.size), value_here(product.type.nbytes)
+    others = sum([value_here(v.type.size) == whole for v in user.operands if v is not product])
+    return (others > 1 and nbytes >= NEAR_BYTES) or (others == 1 and nbytes >= FAR_BYTES)
 
 
 def _merged(node: Node, user: Node, *, keep: bool) -> Node | None:

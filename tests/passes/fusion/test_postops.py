@@ -356,6 +356,26 @@ def test_too_many_results_stay_apart() -> None:
     assert [node.op.name for node in alone.nodes] == ["matmul_map"]
 
 
+@pytest.mark.parametrize(
+    ("rows", "read", "joined"),
+    [(127, ("%u", "%v"), True), (128, ("%u", "%v"), False), (2047, ("%u",), True),
+     (2048, ("%u",), False), (4096, ("%c", "%c"), True)],
+)  # fmt: skip
+def test_what_reads_much_else_stays_apart(rows: int, read: tuple[str, ...], joined: bool) -> None:
+    whole = f"f32[{rows},128]"
+    lines, last = "", "%p"
+    for i, name in enumerate(read):
+        lines += f"%s{i}: {whole} = add {last}, {name}\n"
+        last = f"%s{i}"
+    graph = graph_of(
+        f"""graph @f(%a: f32[{rows},2], %b: f32[2,128], %c: f32[128], %u: {whole}, %v: {whole}) {{
+          %p: {whole} = matmul %a, %b
+          {lines} return {last} }}"""
+    )
+    names = [node.op.name for node in fuse_products(fuse(graph)).nodes]
+    assert (names == ["matmul_map"]) is joined and len(names) == 2 - joined
+
+
 UNARY = ["exp", "sin", "cos", "tan", "tanh", "relu", "abs", "square"]
 
 
