@@ -98,7 +98,7 @@ class MergedProfile:
                     host=part.host,
                     seconds=part.seconds,
                     computing=part.computing,
-                    communicating=sum([e.end - e.begin for e in events]) * 1e-9,
+                    communicating=sum([e.seconds for e in events]),
                     waiting=_waited(events),
                     nbytes=sum([e.traffic.nbytes for e in events]),
                     clock_ahead=offsets[rank] * 1e-9,
@@ -187,7 +187,8 @@ class MergedProfile:
             {
                 "name": f"waiting for rank {event.last}", "cat": "waiting", "ph": "X", "pid": rank,
                 "tid": threads["run", event.thread],
-                "ts": self._at(rank, (event.begin - begin) / 1000), "dur": event.waiting / 1000,
+                "ts": self._at(rank, (event.waited_since - begin) / 1000),
+                "dur": event.waiting / 1000,
             }
             for event in self._timed[rank]
             if event.waiting
@@ -329,6 +330,7 @@ def _note(
             last, waits = rank, False
         elif kind not in CAME_TOGETHER or len(kinds) != 1:
             continue
-        ready = begins[last] if waits else begins[rank]
-        waited = min(max(ready - begins[rank], 0), event.end - event.begin)
+        since = event.waited_since - offsets[rank]
+        ready = begins[last] if waits else since
+        waited = min(max(ready - since, 0), event.end - event.waited_since)
         found[rank][at] = replace(event, waiting=waited, last=last)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from hybrid.core.dataclass import dataclass
+from hybrid.core.dataclass import dataclass, replace
 from hybrid.core.timing import Span, noting
 from hybrid.eager.profile_tables import ProfileTable, cut, duration, line_of
 from hybrid.eager.transfer_timings import (
@@ -24,7 +24,7 @@ from hybrid.memory.work_queue import drain_all
 from hybrid.plan import Plan, all_plans
 from hybrid.plan.costs import step_bytes, step_flops
 from hybrid.plan.describe import step_name, step_types
-from hybrid.plan.traffic import traffic_of
+from hybrid.plan.traffic import WAIT, traffic_of
 
 _EVENT = struct.Struct("=qqqiiii")  # hyb_event: plan, begin, end, step, thread, part, parts
 _WHOLE, _BATCH = -1, -2  # in place of a step: the run; a batch that a queue made ahead of time
@@ -107,13 +107,14 @@ class Profile:
         )
         transfers = self.transfers()
         self.communication = transfer_timings(transfers)
-        self.communicating = sum([event.end - event.begin for event in transfers]) * 1e-9
+        self.communicating = sum([event.seconds for event in transfers])
         self.computing = sum([row.own for row in self.steps]) - self.communicating
 
     def transfers(self) -> list[TransferEvent]:
         """The collectives and messages that were made, in the order in which they began."""
         found: dict[tuple[int, int], Any] = {}
-        events = []
+        under_way: dict[tuple[int, int, int], int] = {}
+        events: list[TransferEvent] = []
         for number, begin, end, step, thread, _, _ in self._events:
             if step < 0 or number not in self._plans:
                 continue
@@ -121,7 +122,16 @@ class Profile:
                 of = self._plans[number].steps[step]
                 found[number, step] = traffic_of(of), of.location
             traffic, at = found[number, step]
-            if traffic is not None:
+            if traffic is None:
+                continue
+            place = thread, number, traffic.place
+            if traffic.kind == WAIT:
+                if place in under_way:
+                    at_event = under_way.pop(place)
+                    events[at_event] = _waited_for(events[at_event], begin, end)
+            else:
+                if traffic.place >= 0:
+                    under_way[place] = len(events)
                 events.append(
                     TransferEvent(
                         traffic=traffic,
@@ -129,6 +139,7 @@ class Profile:
                         end=end,
                         thread=thread,
                         at=traffic.call.location or at,
+                        waited_since=begin,
                     )
                 )
         return sorted(events, key=lambda event: event.begin)
@@ -236,6 +247,11 @@ def profile(limit: int = 1_000_000) -> Profile:
     At most ``limit`` steps are kept (40 bytes each).  One profile at a time; all threads are in it.
     """
     return Profile(limit)
+
+
+def _waited_for(event: TransferEvent, begin: int, end: int) -> TransferEvent:
+    """A transfer that has begun, with the step that waits for it."""
+    return replace(event, beside=begin - event.end, waited_since=begin, end=end)
 
 
 # Rows --------------------------------------------------------------------------------------------

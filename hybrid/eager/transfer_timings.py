@@ -26,6 +26,7 @@ class TransferTiming:
     from others (or left it, where it sent or spread them) in all ``calls``, which took ``seconds``.
     In ``waiting`` of these another rank had not come yet, and ``last`` is the one that most often
     came last; to know that takes the profiles of all ranks, and in that of one both are None.
+    ``beside`` are seconds, not among these, in which it was under way and something was computed.
     """
 
     name: str
@@ -39,17 +40,22 @@ class TransferTiming:
     waiting: float | None = None
     last: int | None = None
     at: Location | None = None
+    beside: float = 0.0
 
     @property
     def rate(self) -> float:
-        """Bytes per second of the time that was not spent on waiting; 0 without any."""
-        busy = self.seconds - (self.waiting or 0.0)
+        """Bytes per second while it was under way, but for waiting; 0 without any."""
+        busy = self.seconds + self.beside - (self.waiting or 0.0)
         return self.nbytes / busy if busy > 0 else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class TransferEvent:
-    """One transfer: what it was of, and its ns of the monotonic clock of its process."""
+    """One transfer: what it was of, and its ns of the monotonic clock of its process.
+
+    ``beside`` of the time from ``begin`` to ``end`` something else was done; it was waited for
+    since ``waited_since``.
+    """
 
     traffic: Traffic
     begin: int
@@ -58,6 +64,13 @@ class TransferEvent:
     at: Location | None = None
     waiting: int | None = None  # ns, where that is known
     last: int | None = None  # the rank that the others waited for
+    beside: int = 0
+    waited_since: int = 0
+
+    @property
+    def seconds(self) -> float:
+        """Of this transfer and nothing else."""
+        return (self.end - self.begin - self.beside) * 1e-9
 
 
 def transfer_timings(events: Iterable[TransferEvent]) -> tuple[TransferTiming, ...]:
@@ -87,7 +100,8 @@ def transfer_timings(events: Iterable[TransferEvent]) -> tuple[TransferTiming, .
             found,
             calls=found.calls + 1,
             nbytes=found.nbytes + traffic.nbytes,
-            seconds=found.seconds + (event.end - event.begin) * 1e-9,
+            seconds=found.seconds + event.seconds,
+            beside=found.beside + event.beside * 1e-9,
             waiting=(found.waiting or 0.0) + (event.waiting or 0) * 1e-9 if known else None,
         )
     for key, count in came_last.items():
@@ -95,12 +109,25 @@ def transfer_timings(events: Iterable[TransferEvent]) -> tuple[TransferTiming, .
     return tuple(sorted(rows.values(), key=lambda row: -row.seconds))
 
 
-_HEADINGS = ("what", "by", "calls", "bytes", "time", "waiting", "last", "GB/s", "of", "among", "at")
+_HEADINGS = (
+    "what",
+    "by",
+    "calls",
+    "bytes",
+    "time",
+    "beside",
+    "waiting",
+    "last",
+    "GB/s",
+    "of",
+    "among",
+    "at",
+)
 
 
 def transfer_table(title: str, rows: Sequence[TransferTiming]) -> ProfileTable:
     """The rows as a table."""
-    return ProfileTable(title, _HEADINGS, [_cells(row) for row in rows], _HEADINGS[2:8])
+    return ProfileTable(title, _HEADINGS, [_cells(row) for row in rows], _HEADINGS[2:9])
 
 
 def _cells(row: TransferTiming) -> tuple[str, ...]:
@@ -110,6 +137,7 @@ def _cells(row: TransferTiming) -> tuple[str, ...]:
         f"{row.calls:,}",
         byte_count(row.nbytes),
         duration(row.seconds),
+        duration(row.beside) if row.beside else "",
         "" if row.waiting is None else duration(row.waiting),
         "" if row.last is None else f"rank {row.last}",
         f"{row.rate / 1e9:.2f}" if row.nbytes else "",

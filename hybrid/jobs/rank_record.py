@@ -95,6 +95,7 @@ def _written(symbol: Any) -> dict[str, Any]:
         "given": symbol.given,
         "nbytes": symbol.nbytes,
         "peer": symbol.peer,
+        "place": symbol.place,
         "types": " ".join(map(str, symbol.call.types)),
         "at": "" if at is None else f"{os.path.basename(at.path)}:{at.line}",
     }

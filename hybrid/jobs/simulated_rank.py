@@ -45,6 +45,8 @@ def simulated_rank() -> SimulatedRank | None:
 class CountingChannel(Channel):
     """A channel to ranks that are not there, which have what this one has."""
 
+    overlaps = True  # as those of real ranks do: plans are the same
+
     def __init__(self, name: str, rank: int, members: Sequence[int]) -> None:
         super().__init__(name, rank, len(members))
         self.members = tuple(members)

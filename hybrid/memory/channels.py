@@ -45,6 +45,7 @@ class Channel:
     """A group of processes, of which this one is number ``rank``; this class is one alone."""
 
     number = -1  # by which C knows it; -1: it does not
+    overlaps = False  # whether transfers may be waited for later even so
 
     def __init__(self, name: str, rank: int = 0, ranks: int = 1) -> None:
         self.name, self.rank, self.ranks = name, rank, ranks
@@ -116,6 +117,12 @@ def number_of(name: str, ranks: int) -> int:
     """By which C knows the channel; -1 if it does not, or none is open."""
     found = _open.get(name)
     return -1 if found is None or found.ranks != ranks else found.number
+
+
+def may_overlap(name: str, ranks: int) -> bool:
+    """Whether plans may begin transfers of the channel, and wait for them later."""
+    found = _open.get(name)
+    return found is not None and found.ranks == ranks and (found.number >= 0 or found.overlaps)
 
 
 # What is being done -----------------------------------------------------------------------------

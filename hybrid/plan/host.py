@@ -14,7 +14,7 @@ from hybrid.errors import ArgumentError
 from hybrid.memory import native
 from hybrid.memory.bfloat16 import array_dtype, memory_dtype
 from hybrid.plan.steps import HostCall
-from hybrid.plan.transfers import Transfer, waiting
+from hybrid.plan.transfers import Transfer, Wait, waiting
 
 
 @dataclass(slots=True)
@@ -27,6 +27,8 @@ class Callbacks:
 
 def host_function(call: HostCall, callbacks: Callbacks) -> Callable[[Any], None]:
     """``call`` as a function of operand addresses, counted by ``callbacks``."""
+    if isinstance(call.function, Wait):
+        return lambda _data: None
     n_in = len(call.inputs)
     leaves = type(call.function) is Leaving
     n_own = call.function.own if leaves else n_in

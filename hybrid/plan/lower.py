@@ -252,7 +252,7 @@ class Lowering:
         root: int = 0,
     ) -> None:
         assert self.communicating is not None
-        function = Transfer(kind, comm, ranks, root, self.communicating)
+        function = Transfer(kind=kind, comm=comm, ranks=ranks, root=root, call=self.communicating)
         types = [tuple([view.type for view in views]) for views in (inputs, outputs)]
         step = Step(kernel=None, inputs=list(inputs), outputs=list(outputs))
         step.call, step.location = HostCall(function, *types, self.location), self.location

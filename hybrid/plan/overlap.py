@@ -51,7 +51,7 @@ def _nbytes(step: Step) -> int:
     nbytes = max(view.type.nbytes for view in step.operands)
     if isinstance(nbytes, SizeValue) or nbytes < LEAST_BYTES:
         return 0
-    return nbytes if transfer.channel_number(step.call) >= 0 else 0
+    return nbytes if transfer.may_be_under_way(step.call) else 0
 
 
 def _overlapped(steps: list[Step]) -> list[Step]:

@@ -8,9 +8,11 @@ from hybrid.memory.channels import CollectiveCall, transfer_nbytes
 from hybrid.plan.agreement import Agreement
 from hybrid.plan.lower import HostedOp
 from hybrid.plan.steps import Step
-from hybrid.plan.transfers import Transfer
+from hybrid.plan.transfers import Transfer, Wait
 
 COMPARING = ("agree", "compare")  # of a plan, before its first run; of an eager call, each time
+
+WAIT = "wait"
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,7 @@ class Traffic:
     This rank gives it an operand of ``given`` bytes; ``nbytes`` come to it from others in one call,
     or leave it where it sends or spreads them.  ``peer`` is the rank at the other end of a message,
     the root of a broadcast, and -1 where all ranks do the same.
+    A transfer that is waited for later has a ``place``, and a step of the kind "wait" there.
     """
 
     call: CollectiveCall  # what the author has asked for
@@ -29,10 +32,13 @@ class Traffic:
     given: int
     nbytes: int
     peer: int = -1
+    place: int = -1
 
     @property
     def what(self) -> str:
         """What was asked for, and how it is done."""
+        if self.kind == WAIT:
+            return f"wait for {self.call.name}"
         by = "" if self.kind in (self.call.name, *COMPARING) else f" by {self.kind}"
         return self.call.name + by
 
@@ -51,6 +57,17 @@ def traffic_of(step: Step) -> Traffic | None:
             given=0,
             nbytes=0,
         )
+    if isinstance(function, Wait):
+        begun = function.transfer
+        return Traffic(
+            call=begun.call,
+            kind=WAIT,
+            comm=begun.comm,
+            ranks=begun.ranks,
+            given=0,
+            nbytes=0,
+            place=begun.place,
+        )
     given = sum([value_here(type.nbytes) for type in step.call.inputs])
     if isinstance(function, Transfer):
         moved = transfer_nbytes(function.kind, given, function.ranks)
@@ -62,6 +79,7 @@ def traffic_of(step: Step) -> Traffic | None:
             given=given,
             nbytes=moved,
             peer=function.root if function.kind == "broadcast" else -1,
+            place=function.place,
         )
     if isinstance(function, HostedOp) and function.entry is not None:
         name, attributes = function.op.name, function.attributes

@@ -14,7 +14,7 @@ import numpy as np
 from hybrid.core.dataclass import dataclass
 from hybrid.core.size_functions import value_here
 from hybrid.memory import native
-from hybrid.memory.channels import CollectiveCall, Doing, number_of, reach
+from hybrid.memory.channels import CollectiveCall, Doing, may_overlap, number_of, reach
 from hybrid.plan.steps import HostCall
 
 MOST_BYTES = 2**31 - 1  # that C moves at once: MPI counts with ints
@@ -46,12 +46,16 @@ class Transfer:
 
     def channel_number(self, step: HostCall) -> int:
         """By which C knows the channel; -1 where it is for Python to move the bytes."""
-        if self.kind not in native.TRANSFERS:
-            return -1
+        return number_of(self.comm, self.ranks) if self.fits_c(step) else -1
+
+    def fits_c(self, step: HostCall) -> bool:
+        """Whether C can move as many bytes in such a way."""
         nbytes = [value_here(type.nbytes) for type in (*step.inputs, *step.outputs)]
-        if max(nbytes, default=0) > MOST_BYTES:
-            return -1
-        return number_of(self.comm, self.ranks)
+        return self.kind in native.TRANSFERS and max(nbytes, default=0) <= MOST_BYTES
+
+    def may_be_under_way(self, step: HostCall) -> bool:
+        """Whether something may be done between its begin and its end."""
+        return self.fits_c(step) and may_overlap(self.comm, self.ranks)
 
     @property
     def __name__(self) -> str:
@@ -60,7 +64,10 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Wait:
-    """The end of a transfer that C has begun; its step has the operands of the first."""
+    """The end of a transfer that C has begun; its step has the operands of the first.
+
+    Where a channel only counts, all was done when it began.
+    """
 
     transfer: Transfer
     root = 0

@@ -26,6 +26,7 @@ from typing import Any
 from hybrid.core.dataclass import dataclass, field, replace
 from hybrid.errors import ArgumentError, HybridError
 from hybrid.memory.channels import SMALL_SUM
+from hybrid.plan.traffic import WAIT
 from hybrid.simulation import network_probe
 
 LEVELS = ("core", "socket", "host")
@@ -106,22 +107,27 @@ class Network:
 
     def seconds(self, kind: str, given: int, members: Sequence[int]) -> float:
         """Of one transfer among ``members``, to which each gives an operand of ``given`` bytes."""
+        return sum(self.parts(kind, given, members))
+
+    def parts(self, kind: str, given: int, members: Sequence[int]) -> tuple[float, float]:
+        """Seconds that it takes in hosts, where ranks copy themselves, and those between hosts."""
         n = len(members)
-        if n == 1 or kind == "agree":
-            return 0.0
+        if n == 1 or kind in ("agree", WAIT):
+            return 0.0, 0.0
         hosts, near = self.hosts_of(members)
         inside, outside = self.levels[self.inside], self.levels["host"]
         if kind == "compare":
-            return (inside.compare * (near - 1)) + outside.compare * (n - near)
+            return inside.compare * (near - 1), outside.compare * (n - near)
         if kind in ("send", "recv"):
-            level = inside if hosts == 1 else outside
-            return level.message + level.seconds(given)
+            if hosts == 1:
+                return inside.message + inside.seconds(given), 0.0
+            return 0.0, outside.message + outside.seconds(given)
         if kind == "all_reduce":
             if given <= SMALL_SUM:
-                return self.seconds("all_gather", given, members)
-            parts = ("all_to_all", given), ("all_gather", given // n)
-            return sum([self.seconds(part, size, members) for part, size in parts])
-        found = inside.alpha * math.log2(near) + outside.alpha * math.log2(hosts)
+                return self.parts("all_gather", given, members)
+            first = self.parts("all_to_all", given, members)
+            last = self.parts("all_gather", given // n, members)
+            return first[0] + last[0], first[1] + last[1]
         moves = {  # bytes that a rank gets in its host, and that come over the link of a host
             "all_gather": (given * (near - 1), given * (n - near)),
             "all_to_all": (given * (near - 1) / n, near * given * (n - near) / n),
@@ -129,7 +135,10 @@ class Network:
             "barrier": (0, 0),
         }
         within, across = moves[kind]
-        return found + inside.seconds(within) + outside.seconds(across)
+        return (
+            inside.alpha * math.log2(near) + inside.seconds(within),
+            outside.alpha * math.log2(hosts) + outside.seconds(across),
+        )
 
 
 # Measuring ----------------------------------------------------------------------------------------

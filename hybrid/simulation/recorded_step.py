@@ -16,6 +16,7 @@ import numpy as np
 
 from hybrid.core.dataclass import dataclass
 from hybrid.errors import HybridError
+from hybrid.plan.traffic import WAIT
 
 LONGEST = 20_000  # events of a step
 LATEST = 200_000  # events of a record that are looked at
@@ -24,7 +25,10 @@ FEWEST = 3  # repetitions
 
 @dataclass(frozen=True, slots=True)
 class RecordedTransfer:
-    """One transfer of a step; ``members`` are the ranks of the job among which it is."""
+    """One transfer of a step; ``members`` are the ranks of the job among which it is.
+
+    One with a ``place`` goes on beside what is computed, until one of the kind "wait" has it.
+    """
 
     name: str
     kind: str
@@ -33,6 +37,7 @@ class RecordedTransfer:
     given: int
     nbytes: int
     peer: int
+    place: int
     types: str
     at: str
 
@@ -139,6 +144,8 @@ def counts(step: RankStep) -> dict[tuple[str, str, str], tuple[int, int]]:
     """Calls and bytes of a step, by collective, way of moving and channel."""
     found: dict[tuple[str, str, str], tuple[int, int]] = {}
     for transfer in step.transfers:
+        if transfer.kind == WAIT:
+            continue
         key = transfer.name, transfer.kind, transfer.comm
         calls, nbytes = found.get(key, (0, 0))
         found[key] = calls + 1, nbytes + transfer.nbytes

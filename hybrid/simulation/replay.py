@@ -1,7 +1,8 @@
 """Steps of ranks, played again on a network: when each computes, transfers, and waits for others.
 
 Ranks that were recorded wait for each other as real ones do: in a collective for the last of its
-members, in a receipt for the message.  Those that were not are taken never to be late.
+members, in a receipt for the message.  Those that were not are taken never to be late.  Of what is
+waited for later, the part between hosts goes on meanwhile; in a host ranks copy bytes themselves.
 """
 
 from __future__ import annotations
@@ -9,8 +10,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from hybrid.core.dataclass import dataclass
+from hybrid.core.dataclass import dataclass, field
 from hybrid.errors import HybridError
+from hybrid.plan.traffic import WAIT
 from hybrid.simulation.network import Network
 from hybrid.simulation.recorded_step import RankStep, RecordedTransfer
 
@@ -28,6 +30,21 @@ class PlayedStep:
     waiting: float
 
 
+@dataclass(slots=True)
+class _Meeting:
+    """A collective: when each of those who are waited for has come to it."""
+
+    expected: frozenset[int]
+    came: dict[int, float] = field(default_factory=dict)
+
+    @property
+    def begins(self) -> float | None:
+        """When all had come; None: not all have."""
+        if not self.expected <= set(self.came):
+            return None
+        return max([self.came[rank] for rank in self.expected], default=0.0)
+
+
 class _Player:
     """One rank: where it is in its steps, and its time."""
 
@@ -39,6 +56,7 @@ class _Player:
         self.sums: list[tuple[float, float, float]] = []
         self.arrived = False  # at the transfer that is next
         self.rounds: dict[tuple[str, tuple[int, ...]], int] = {}
+        self.under_way: dict[int, tuple[_Meeting, float, float]] = {}  # by place: when it began
 
     @property
     def over(self) -> bool:
@@ -76,10 +94,7 @@ class _Board:
         self.players = {player.step.rank: player for player in players}
         self.network = network
         self.messages: dict[tuple[int, int, str], deque[float]] = {}
-        self.meetings: dict[tuple[str, tuple[int, ...], int], dict[int, float]] = {}
-
-    def seconds(self, transfer: RecordedTransfer, members: tuple[int, ...]) -> float:
-        return self.network.seconds(transfer.kind, transfer.given, members)
+        self.meetings: dict[tuple[str, tuple[int, ...], int], _Meeting] = {}
 
     def advance(self, player: _Player) -> bool:
         """Let a rank go on as far as it can; whether it has come any further."""
@@ -94,27 +109,42 @@ class _Board:
         me, members = player.step.rank, transfer.members
         if transfer.kind in ("send", "recv"):
             return self._message(player, transfer, me, members[transfer.peer])
-        played = [rank for rank in members if rank in self.players]
-        seconds = self.seconds(transfer, members)
-        if len(played) == 1 or transfer.kind == "agree":
-            player.transfer(player.now, seconds)
-            return True
+        if transfer.kind == WAIT:
+            return self._wait(player, transfer.place)
         group = transfer.comm, members
         number = player.rounds.get(group, 0)
-        meeting = self.meetings.setdefault((*group, number), {})
-        meeting[me] = player.now
-        if len(meeting) < len(played):
+        if transfer.kind == "agree":
+            expected = frozenset[int]()
+        elif transfer.kind == "broadcast":  # nobody but its root is waited for
+            expected = frozenset([members[transfer.peer]]) & set(self.players)
+        else:
+            expected = frozenset(members) & set(self.players)
+        meeting = self.meetings.setdefault((*group, number), _Meeting(expected))
+        meeting.came.setdefault(me, player.now)
+        near, far = self.network.parts(transfer.kind, transfer.given, members)
+        if transfer.place >= 0:  # it is waited for later
+            player.under_way[transfer.place] = meeting, near, far
+            player.transfer(player.now, 0.0)
+        elif meeting.begins is None:
             return False
+        else:
+            player.transfer(meeting.begins, near + far)
         player.rounds[group] = number + 1
-        begins = max(meeting.values())
-        if transfer.kind == "broadcast":  # nobody but its root is waited for
-            begins = meeting.get(members[transfer.peer], player.now)
-        player.transfer(begins, seconds)
+        return True
+
+    def _wait(self, player: _Player, place: int) -> bool:
+        meeting, near, far = player.under_way[place]
+        begins = meeting.begins
+        if begins is None:
+            return False
+        left = max(max(begins, meeting.came[player.step.rank]) + far - player.now, 0.0)
+        late = min(max(begins - player.now, 0.0), left)
+        player.transfer(player.now + late, left - late + near)
         return True
 
     def _message(self, player: _Player, transfer: RecordedTransfer, me: int, other: int) -> bool:
         ends = (me, other) if transfer.kind == "send" else (other, me)
-        seconds = self.seconds(transfer, ends)
+        seconds = self.network.seconds(transfer.kind, transfer.given, ends)
         if transfer.kind == "send":  # half of the way is its own work; it does not wait
             player.transfer(player.now, seconds / 2)
             self.messages.setdefault((*ends, transfer.comm), deque()).append(player.now)

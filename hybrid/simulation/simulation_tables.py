@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.table import Table
 
 from hybrid.eager.profile_tables import byte_count, duration
-from hybrid.plan.traffic import COMPARING
+from hybrid.plan.traffic import COMPARING, WAIT
 from hybrid.simulation.network import LEVELS, Level, Network
 from hybrid.simulation.recorded_step import RankStep
 from hybrid.simulation.simulated_job import WITHIN, ModelCheck, SimulatedJob
@@ -78,6 +78,8 @@ def traffic_table(step: RankStep, network: Network) -> Table:
     )
     rows: dict[tuple[str, ...], tuple[int, int, float]] = {}
     for transfer in step.transfers:
+        if transfer.kind == WAIT:
+            continue
         by = "" if transfer.kind in (transfer.name, *COMPARING) else f" by {transfer.kind}"
         members = transfer.members
         if transfer.kind in ("send", "recv"):
@@ -110,7 +112,11 @@ def assumptions(job: SimulatedJob, checks: Sequence[ModelCheck]) -> Table:
     )
     made.add_row(
         "time of a transfer",
-        "alpha log2 n + bytes / beta, in a host and between hosts; nothing overlaps",
+        "alpha log2 n + bytes / beta, in a host and between hosts",
+    )
+    made.add_row(
+        "overlap",
+        "of what is under way beside steps of a plan: what goes between hosts",
     )
     used = {network.inside, *(["host"] if hosts > 1 else [])}
     for name in LEVELS:

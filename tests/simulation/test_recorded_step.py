@@ -44,7 +44,7 @@ def test_what_takes_longest_counts() -> None:
 def record(tmp_path: Path, events: list[list[int]], **others: Any) -> Path:
     gather = {
         "name": "parts_total", "kind": "all_gather", "comm": "world", "given": 8, "nbytes": 8,
-        "peer": -1, "types": "f32[2]", "at": "a.py:1",
+        "peer": -1, "place": -1, "types": "f32[2]", "at": "a.py:1",
     }  # fmt: skip
     written = {
         "rank": 1, "size": 2, "threads": 1, "lost": 0, "peak_bytes": 77,

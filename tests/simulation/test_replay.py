@@ -17,7 +17,9 @@ def network(ranks: int, cores: int = 64) -> Network:
     return Network(ranks=ranks, ranks_per_host=64, cores_per_host=cores, levels=LEVELS)
 
 
-def moved(kind: str, peer: int = -1, given: int = 0, members: tuple = (0, 1)) -> RecordedTransfer:
+def moved(
+    kind: str, peer: int = -1, given: int = 0, members: tuple = (0, 1), place: int = -1
+) -> RecordedTransfer:
     return RecordedTransfer(
         name=kind,
         kind=kind,
@@ -26,6 +28,7 @@ def moved(kind: str, peer: int = -1, given: int = 0, members: tuple = (0, 1)) ->
         given=given,
         nbytes=given,
         peer=peer,
+        place=place,
         types="",
         at="",
     )
@@ -73,6 +76,23 @@ def test_messages_arrive_after_they_are_sent() -> None:
     assert one.waiting == 1.5 + 6.0 + 1.5 and two.waiting == 1.5 + 1.0 + 4.0 + 1.5
     [alone] = replayed([second], network(2))
     assert alone.waiting == 0.0 and alone.seconds == 6.0 + 3.0
+
+
+@pytest.mark.parametrize(
+    ("per_host", "alone_for"),
+    [(64, 7.0), (1, 5.0)],  # in a host, and between two
+)
+def test_what_is_waited_for_later(per_host: int, alone_for: float) -> None:
+    """2 s of transfer beside 3 s of computing, which the other rank comes to 5 s later."""
+    begun, waited = moved("all_gather", given=100, place=0), moved("wait", place=0)
+    early = rank(0, 1.0, 3.0, 1.0, transfers=[begun, waited])
+    late = rank(1, 6.0, 0.0, 0.0, transfers=[begun, waited])
+    on = Network(ranks=2, ranks_per_host=per_host, cores_per_host=64, levels=LEVELS)
+    found, other = replayed([early, late], on)
+    assert (found.communicating, found.waiting, other.waiting) == (2.0, 1.0, 0.0)
+    assert found.seconds == other.seconds == 8.0
+    [alone] = replayed([early], on)
+    assert alone.waiting == 0.0 and alone.seconds == alone_for  # between hosts nothing is left
 
 
 def test_ranks_that_share_cores_compute_longer() -> None:
