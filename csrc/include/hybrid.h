@@ -127,7 +127,8 @@ typedef enum {
  * fourth input after that, as Python's str.format writes it; "{3!t}" is that input as NumPy writes an
  * array; "{{" and "}}" are braces.
  * HYB_STEP_TRANSFER moves bytes between the processes of a channel.  Its attributes are the channel, what it
- * does (hyb_transfer_kind) and the root; its input and output are dense.  When that takes long, the host
+ * does (hyb_transfer_kind), the root, and -1 or the place in which it stays under way until a step waits
+ * for it; its input and output are dense.  When that takes long, the host
  * function `kernel` is called with NULL in place of operands: what is not HYB_OK ends the run. */
 typedef struct {
     int32_t kind;

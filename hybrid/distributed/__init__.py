@@ -15,9 +15,12 @@ from hybrid.distributed.distributed_sampler import DistributedSampler
 from hybrid.distributed.job_files import load, local_nbytes, save
 from hybrid.distributed.merged_profile import merged_profile
 from hybrid.distributed.meshes import Mesh, mesh
+from hybrid.distributed.parameter_servers import parameter_server
 from hybrid.distributed.pipelines import pipeline
+from hybrid.distributed.power_sgd import PowerSGD
 from hybrid.distributed.row_shares import mean, rows
 from hybrid.distributed.shared_tensors import blocks, partial, shard, whole
+from hybrid.distributed.strategies.strategy import strategy
 from hybrid.distributed.world import init, rank, size
 from hybrid.errors import (
     CollectiveMismatchError,
@@ -31,6 +34,7 @@ __all__ = [
     "DistributedSampler",
     "Mesh",
     "MissingPackageError",
+    "PowerSGD",
     "RankFailedError",
     "RankTimeoutError",
     "all_gather",
@@ -46,6 +50,7 @@ __all__ = [
     "mean",
     "merged_profile",
     "mesh",
+    "parameter_server",
     "partial",
     "pipeline",
     "rank",
@@ -56,5 +61,6 @@ __all__ = [
     "send",
     "shard",
     "size",
+    "strategy",
     "whole",
 ]

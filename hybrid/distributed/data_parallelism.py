@@ -7,13 +7,14 @@ from typing import Any
 
 from hybrid.distributed.meshes import Mesh
 from hybrid.distributed.mpi_channel import MpiChannel
+from hybrid.distributed.power_sgd import PowerSGD
 from hybrid.distributed.replicas import Replicas
 from hybrid.distributed.row_shares import Sharing, goes_by, sharing_of
 from hybrid.distributed.state_slices import StateSlices
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, author_location
 from hybrid.ir.record import recording
-from hybrid.memory.channels import CollectiveCall
+from hybrid.memory.channels import Channel, CollectiveCall
 from hybrid.nn.layers.normalization import BatchNorm
 from hybrid.nn.modules import hooks
 from hybrid.nn.modules.hooks import Hook
@@ -31,6 +32,7 @@ def data_parallel(
     zero: int = 0,
     bucket_bytes: int = 1 << 20,
     *,
+    compress: PowerSGD | None = None,
     mesh: Mesh | None = None,
     axis: str | None = None,
 ) -> tuple[Module, Optimizer]:
@@ -51,13 +53,19 @@ def data_parallel(
     With ``zero=1`` each rank keeps a slice of the moments, with 2 of gradients, too, and with 3 of
     the parameters, which are whole only while the model is called.  The bits are the same.  Then
     ``state_dict()`` of what is sliced gathers it, so all ranks call it.
+
+    With ``compress=PowerSGD(rank=4)`` gradients of matrices are summed up as products of thin ones,
+    for slow networks; with shards="ranks" and zero=0 alone.  One rank has nothing to compress.
     """
     _require(model, optimizer, zero, bucket_bytes)
+    _require_compress(compress, shards, zero)
     sharing = sharing_of(shards, axis, mesh)
     named = [(name, p) for name, p in model.named_parameters() if p.requires_grad]
     by_rank = isinstance(shards, str)
-    _require_parameters(optimizer, [p for _, p in named])
-    _agree(sharing, f"shards={shards} zero={zero} bucket_bytes={bucket_bytes}", named)
+    require_parameters(optimizer, [p for _, p in named])
+    how = f"shards={shards} zero={zero} bucket_bytes={bucket_bytes}"
+    how += f" compress={compress}" if compress is not None else ""
+    agree(sharing, "data_parallel", how, named)
     goes_by(sharing)
     if sharing.channel.ranks == 1 and by_rank:
         return model, optimizer
@@ -66,8 +74,11 @@ def data_parallel(
         replicas.inner = _run_by_shards(model)
     for part in replicas.inner:
         hooks.add(part, Hook("around", replicas.part))
+    if compress is not None:
+        compress.bind(sharing.channel, named)
+        replicas.compress = optimizer.compress = compress
     hooks.add(model, Hook("around", replicas))
-    _take_over(sharing, model, optimizer)
+    take_over(sharing.channel, model, optimizer)
     if zero and sharing.channel.ranks > 1:
         replicas.slices = StateSlices(sharing.channel, replicas.parameters, replicas.buckets, zero)
         replicas.slices.take_over(optimizer)
@@ -78,15 +89,7 @@ def data_parallel(
 
 
 def _require(model: Any, optimizer: Any, zero: Any, bucket_bytes: Any) -> None:
-    if not isinstance(model, Module):
-        raise ArgumentTypeError(
-            f"data_parallel got a {type(model).__name__} as its model", fix="give an nn.Module"
-        )
-    if not isinstance(optimizer, Optimizer):
-        raise ArgumentTypeError(
-            f"data_parallel got a {type(optimizer).__name__} as its optimizer",
-            fix="give one of hy.optim, such as hy.optim.Adam(model.parameters())",
-        )
+    require_parts("data_parallel", model, optimizer)
     if isinstance(zero, bool) or not isinstance(zero, int) or zero not in range(4):
         raise ArgumentError(f"zero is {zero!r}", fix="give 0, 1, 2 or 3")
     if zero and isinstance(optimizer, LBFGS):
@@ -97,14 +100,49 @@ def _require(model: Any, optimizer: Any, zero: Any, bucket_bytes: Any) -> None:
         )
     if isinstance(bucket_bytes, bool) or not isinstance(bucket_bytes, int) or bucket_bytes < 1:
         raise ArgumentError(f"bucket_bytes is {bucket_bytes!r}", fix="give an int from 1 on")
+
+
+def _require_compress(compress: Any, shards: Any, zero: Any) -> None:
+    if compress is None:
+        return
+    if not isinstance(compress, PowerSGD):
+        raise ArgumentTypeError(
+            f"compress is a {type(compress).__name__}",
+            fix="give hybrid.distributed.PowerSGD(rank=4), or None",
+        )
+    if shards != "ranks" or zero:
+        raise ArgumentError(
+            f"compress={compress} with shards={shards!r} and zero={zero}",
+            why="Thin matrices are made of gradients of ranks, so bits depend on how many there "
+            "are; and of whole ones.",
+            fix='leave compress out, or use shards="ranks" and zero=0',
+        )
+
+
+def require_parts(what: str, model: Any, optimizer: Any) -> None:
+    """Raise unless ``what`` has got a model and an optimizer, both without ranks so far."""
+    if not isinstance(model, Module):
+        raise ArgumentTypeError(
+            f"{what} got a {type(model).__name__} as its model", fix="give an nn.Module"
+        )
+    if not isinstance(optimizer, Optimizer):
+        raise ArgumentTypeError(
+            f"{what} got a {type(optimizer).__name__} as its optimizer",
+            fix="give one of hy.optim, such as hy.optim.Adam(model.parameters())",
+        )
+    if optimizer.server is not None:
+        raise ArgumentError(
+            f"{what} of an optimizer that has a parameter server",
+            fix="make an optimizer of its own for it",
+        )
     for name, module in model.named_modules():
         if any(hooks.of_kind(module, "around")):
             raise ArgumentError(
-                f"{name or 'the model'} is data-parallel already", fix="call data_parallel once"
+                f"{name or 'the model'} is data-parallel already", fix=f"call {what} once"
             )
 
 
-def _require_parameters(optimizer: Optimizer, known: Sequence[Tensor]) -> None:
+def require_parameters(optimizer: Optimizer, known: Sequence[Tensor]) -> None:
     ids = {id(p) for p in known}
     for number, group in enumerate(optimizer.param_groups):
         for at, p in enumerate(group.params):
@@ -117,23 +155,22 @@ def _require_parameters(optimizer: Optimizer, known: Sequence[Tensor]) -> None:
                 )
 
 
-def _agree(sharing: Sharing, how: str, named: Sequence[tuple[str, Tensor]]) -> None:
+def agree(sharing: Sharing, what: str, how: str, named: Sequence[tuple[str, Tensor]] = ()) -> None:
     """Raise CollectiveMismatchError unless all ranks call it alike, with like models."""
     channel = sharing.channel
     if not isinstance(channel, MpiChannel):
         return
     channel.job.require_whole()
     at = author_location()
-    entries = [CollectiveCall("data_parallel", attributes=how, location=at)]
+    entries = [CollectiveCall(what, attributes=how, location=at)]
     entries += [
         CollectiveCall("parameter", attributes=f"{name} {p.type}", location=at) for name, p in named
     ]
     channel.compare(entries)
 
 
-def _take_over(sharing: Sharing, model: Module, optimizer: Optimizer) -> None:
+def take_over(channel: Channel, model: Module, optimizer: Optimizer) -> None:
     """Let all ranks have what rank 0 has."""
-    channel = sharing.channel
     if channel.ranks == 1:
         return
     cells = [*model.parameters(), *model.buffers()]

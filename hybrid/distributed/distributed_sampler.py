@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.data.sampler import RandomOrderSampler, SharedBatches
+from hybrid.distributed.data_parallelism import agree
 from hybrid.distributed.meshes import Mesh
 from hybrid.distributed.row_shares import sharing_of
 from hybrid.errors import ArgumentError, ArgumentTypeError
@@ -19,6 +20,9 @@ class DistributedSampler(RandomOrderSampler):
     Each rank gets its ``rows`` of each batch.  The order is drawn from the ``seed`` and the number
     of the pass, alike on all ranks.  All make as many steps, without padding: of a last batch of
     few samples a rank gets fewer, or none.  A pass is resumed by any number of ranks.
+
+    All ranks make it alike: CollectiveMismatchError where they have unlike numbers of samples,
+    seeds or shards.
     """
 
     def __init__(
@@ -46,6 +50,8 @@ class DistributedSampler(RandomOrderSampler):
         super().__init__(Generator(seed))
         self.dataset, self.shuffle, self.seed = data, shuffle, seed
         self.sharing = sharing_of(shards, axis, mesh)
+        how = f"of {len(data)} samples, shuffle={shuffle} seed={seed} shards={shards}"
+        agree(self.sharing, "DistributedSampler", how)
 
     def __len__(self) -> int:
         """The samples of all ranks."""

@@ -22,6 +22,7 @@ from hybrid.ops.communication.shard_sums import parts_total, stacked_parts
 from hybrid.ops.communication.shard_tree import most_parts, sum_of_parts
 
 if TYPE_CHECKING:
+    from hybrid.distributed.power_sgd import PowerSGD
     from hybrid.distributed.replicas import Replicas
     from hybrid.distributed.row_parts import RowPart
 
@@ -135,11 +136,28 @@ def buckets_of(parameters: Sequence[Tensor], bucket_bytes: int) -> tuple[Bucket,
 def summed(replicas: Replicas, arrived: Arrived, varying: Sequence[int]) -> dict[int, Tensor]:
     """The gradient of each of the parameters ``varying`` by the rows of all ranks."""
     found: dict[int, Tensor] = {}
+    if replicas.compress is not None:
+        found = _compressed(replicas, replicas.compress, arrived, varying)
+        varying = [at for at in varying if at not in found]
     for bucket in replicas.buckets:
         members = [at for at in bucket if at in varying]
         if members:
             found |= zip(members, _of_bucket(replicas, members, arrived), strict=True)
     return found
+
+
+def _compressed(
+    replicas: Replicas, compress: PowerSGD, arrived: Arrived, varying: Sequence[int]
+) -> dict[int, Tensor]:
+    """Those of the parameters that ``compress`` takes."""
+    given = {}
+    for at in varying:
+        if at in compress.thin:
+            kind, row = replicas.kinds[at], arrived.get((at, 0))
+            dtype = working_dtype(kind.dtype)
+            given[at] = ops.zeros(kind.shape, dtype=dtype) if row is None else in_dtype(row, dtype)
+    made = compress.summed(given)
+    return {at: in_dtype(total, replicas.kinds[at].dtype) for at, total in made.items()}
 
 
 def _of_bucket(replicas: Replicas, members: Sequence[int], arrived: Arrived) -> list[Tensor]:

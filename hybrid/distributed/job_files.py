@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -12,7 +14,7 @@ from hybrid.core.imports import optional
 from hybrid.distributed.meshes import world_channel
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import ArgumentError, ArgumentTypeError, CheckpointError
+from hybrid.errors import ArgumentError, ArgumentTypeError, CheckpointError, HybridError
 from hybrid.memory.channels import Channel, CollectiveCall, Doing
 from hybrid.random import default_generator
 from hybrid.train.arguments import Loading, copied
@@ -40,7 +42,18 @@ def save(path: str | os.PathLike[str], **things: Any) -> None:
         )
     state: dict[str, Any] = {name: _state_of(thing) for name, thing in things.items()}
     state[RANDOM] = default_generator().state.detach()
-    on_rank_0(world_channel(), f"write {os.fsdecode(path)}", lambda: write(path, state))
+    on_rank_0(world_channel(), f"write {os.fsdecode(path)}", lambda: _write(path, state))
+
+
+def _write(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
+    """Write the file; what ranks that were killed have left of it unfinished goes."""
+    write(path, state)
+    folder, name = os.path.split(os.path.realpath(os.fsdecode(path)))
+    unfinished = re.compile(re.escape(name) + r"\.[0-9a-f]{8}\.tmp")
+    for left in os.listdir(folder):
+        if unfinished.fullmatch(left):
+            with contextlib.suppress(OSError):
+                os.unlink(os.path.join(folder, left))
 
 
 def load(path: str | os.PathLike[str], **things: Any) -> dict[str, Any]:
@@ -114,8 +127,13 @@ def on_rank_0(channel: Channel, what: str, do: Callable[[], Any]) -> None:
     on_each_rank(channel, what, do if channel.rank == 0 else lambda: None)
 
 
-def on_each_rank(channel: Channel, what: str, do: Callable[[], Any]) -> None:
-    """Let all ranks ``do`` it; an error of one is raised on every rank."""
+def on_each_rank(
+    channel: Channel,
+    what: str,
+    do: Callable[[], Any],
+    kind: type[HybridError] = CheckpointError,
+) -> None:
+    """Let all ranks ``do`` it; an error of one is raised on every rank, on others as a ``kind``."""
     error: Exception | None = None
     try:
         do()
@@ -130,7 +148,7 @@ def on_each_rank(channel: Channel, what: str, do: Callable[[], Any]) -> None:
     for number, row in enumerate(heard):
         text = row.tobytes().decode("utf-8", "replace").strip()
         if text:
-            raise CheckpointError(
+            raise kind(
                 f"rank {number} could not {what}: {text}",
                 why="All ranks go on together, or none.",
                 fix="see what is wrong there",

@@ -180,6 +180,14 @@ class MpiChannel(Channel):
                 pause = min(pause + 0.00002, 0.001)
                 time.sleep(pause)
 
+    def wait(
+        self, over: Callable[[], bool], missing: Callable[[], list[int]], call: CollectiveCall
+    ) -> None:
+        """Return when ``over``, which may see to things; raise as collectives that wait do."""
+        self.job.require_whole()
+        with _failing(self.job):
+            self._until(over, missing, call)
+
     def _late(self, missing: list[int], entry: CollectiveCall, waited: float) -> RankTimeoutError:
         ranks = ", ".join(str(self.members[r]) for r in missing) or "some of them"
         self.job.give_up(f"{entry} took longer than {self.job.timeout:g} s")

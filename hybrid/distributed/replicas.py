@@ -18,6 +18,7 @@ from hybrid.core.tree import flatten, unflatten
 from hybrid.core.types import float64, int64
 from hybrid.distributed.gradients import WayBack, buckets_of, is_common
 from hybrid.distributed.job_files import on_rank_0
+from hybrid.distributed.power_sgd import PowerSGD
 from hybrid.distributed.row_parts import Counts, RowPart
 from hybrid.distributed.row_shares import Sharing
 from hybrid.distributed.state_slices import StateSlices
@@ -44,6 +45,7 @@ class Replicas:
         self.kinds = tuple([p.type for p in self.parameters])
         self.inner: tuple[Module, ...] = ()  # parts that are run shard by shard, if not all is
         self.slices: StateSlices | None = None  # where ranks share out states, too
+        self.compress: PowerSGD | None = None  # which sums the gradients of matrices
 
     # Calls ------------------------------------------------------------------------------------
 
@@ -56,7 +58,7 @@ class Replicas:
         if isinstance(call, Hybridized) and not current().traces and _looks_at_rows(module):
             call = module._call_forward  # a plan of the model alone does not know of other ranks
         leaves, structure = flatten((args, kwargs))
-        rows = _rows_of(leaves)
+        rows = rows_of(leaves)
         counts = Counts(self.sharing, rows)
         shared = module.training or is_recording()
         if shared:
@@ -65,7 +67,7 @@ class Replicas:
         replica = ReplicaCall(self, scope)
         if sliced:
             replica.wholes = self.slices.gathered()
-        if self.sharing.count == 1 or self.inner:
+        if self.by_rank or self.inner:
             with entered(scope):
                 several = self.sharing.count > 1
                 scope.call = replica if several else None
@@ -87,7 +89,7 @@ class Replicas:
         if self.by_rank or row_scope() is not None:
             return function(output, target)
         leaves, structure = flatten(((output, target), {}))
-        rows = _rows_of(leaves)
+        rows = rows_of(leaves)
         scope = RowPart(self.sharing, rows, 0, Counts(self.sharing, rows))
         return ReplicaCall(self, scope).by_shards(function, leaves, structure, scope, True)
 
@@ -255,7 +257,7 @@ def _varies(p: Tensor) -> bool:
     return getattr(p, "leaf", None) is not None
 
 
-def _rows_of(leaves: Sequence[Any]) -> Any:
+def rows_of(leaves: Sequence[Any]) -> Any:
     """How many rows the arguments have: those of the first tensor."""
     for leaf in leaves:
         if isinstance(leaf, Tensor) and leaf.ndim:

@@ -15,7 +15,7 @@ from hybrid.core.dataclass import dataclass
 from hybrid.core.types import float64
 from hybrid.distributed.meshes import Mesh, channel_for
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
+from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.memory.channels import Channel
 from hybrid.ops.communication.shard_sums import parts_total, shard_sums, shards_of, stacked_parts
@@ -58,6 +58,8 @@ class Sharing:
         first, end = self.ranges
         channel = self.channel
         parts = stacked_parts(rows[: end - first], self.shards, channel.ranks, channel.rank)
+        if first == end:  # no shard: zeros, but with a history, for gradients
+            parts = [rows[0]]
         missing = most_parts(self.shards, channel.ranks) - len(parts)
         parts += [ops.zeros_like(rows[0])] * missing
         return parts_total(
@@ -86,11 +88,11 @@ def sharing_of(shards: Any, axis: str | None, mesh: Mesh | None) -> Sharing:
     return Sharing(channel, shards)
 
 
-_last: list[Sharing] = []
+_last: list[Sharing | None] = []
 
 
-def goes_by(sharing: Sharing) -> None:
-    """From now on ``mean`` goes by the shards of ``sharing``."""
+def goes_by(sharing: Sharing | None) -> None:
+    """From now on ``mean`` goes by the shards of ``sharing``; None: each rank has its own loss."""
     _last[:] = [sharing]
 
 
@@ -127,7 +129,14 @@ def mean(values: Any, *, mesh: Mesh | None = None, axis: str | None = None) -> T
     if scope is not None and axis is None and mesh is None:
         return scope.mean(values)
     sharing = sharing_of("ranks", axis, mesh)
-    if _last and _last[0].channel.name == sharing.channel.name:
+    if _last == [None] and values.record is not None:
+        raise ArgumentError(
+            "mean of what gradients are taken of, with a parameter server",
+            at=author_location(),
+            why="Its ranks do not wait for each other, and the loss of each counts by its rows.",
+            fix="take the mean over the rows of this rank: values.mean()",
+        )
+    if _last and _last[0] is not None and _last[0].channel.name == sharing.channel.name:
         sharing = _last[0]
     return mean_by(sharing, values)
 

@@ -77,11 +77,22 @@ def shard(x: Any, mesh: Mesh, spec: Sequence[Any]) -> Any:
             "a tensor that has a gradient already is to be sharded",
             fix="shard parameters before backward(), or set their grad to None",
         )
+    hold_by(x, layout)
+    return x
+
+
+def hold_by(x: Any, layout: Layout) -> None:
+    """Let this rank hold its part of ``x``, a whole tensor outside gradients' histories.
+
+    So it does of the gradient, if there is one.
+    """
+    leaf = getattr(x, "leaf", None)
     made = laid_out(x.detach(), layout=rows_of(layout))
     x.type, x.content = made.type, made.content
     if leaf is not None:
         x.leaf = x.record = Leaf(made.type)
-    return x
+        if leaf.grad is not None:
+            x.leaf.grad = laid_out(leaf.grad.detach(), layout=rows_of(layout))
 
 
 def whole(x: Any) -> Any:

@@ -11,20 +11,26 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any
 
+import numpy as np
+
 from hybrid.core.imports import optional
+from hybrid.core.package import __version__
 from hybrid.errors import (
     ArgumentError,
     ArgumentTypeError,
+    CollectiveMismatchError,
     MissingPackageError,
     RankFailedError,
+    RankTimeoutError,
+    author_location,
 )
 from hybrid.jobs.job_link import SIZE, JobLink, job_link
 from hybrid.jobs.rank_record import recording
 from hybrid.jobs.simulated_rank import SimulatedRank, simulated_rank
-from hybrid.memory import channels
+from hybrid.memory import channels, native
 from hybrid.memory.channels import current_entry
 
 
@@ -50,6 +56,7 @@ MPI = _loaded()
 PATIENCE = 2.0  # seconds that what a rank has sent may take to come after it has left
 MOST_SAID = 300  # characters of an error that others are told
 FORWARDING = 0.5  # seconds in which mpiexec passes on what was printed: aborting, it drops the rest
+PROGRAM = 256  # bytes of what a rank says of the program that it runs
 CLOSING = 5.0  # seconds that messages may take to be fetched when a rank leaves
 
 
@@ -77,6 +84,7 @@ class World:
         self.given_up = ""  # why nothing is communicated any more
         self.left_since: dict[int, float] = {}
         self.channels: list[Any] = []
+        self.closing: list[Callable[[], None]] = []  # what all ranks do together before MPI ends
         if self.link is not None:
             self.link.say(rank=self.rank, mapped=sorted(shared_files()))
             if os.environ.get(SIZE, str(self.size)) != str(self.size):
@@ -86,6 +94,51 @@ class World:
                     f"mpi4py has loaded: {MPI.Get_library_version().splitlines()[0]}",
                     fix="install one MPI alone in this environment",
                 )
+
+    def require_alike(self) -> None:
+        """Raise CollectiveMismatchError on all ranks unless all run the same hybrid and kernels."""
+        if self.size == 1:
+            return
+        said = [__version__, native.isa(), *native.isas()]
+        rows = [row.split() for row in self._told(" ".join(said).encode()[:PROGRAM])]
+        if all(row[:2] == said[:2] for row in rows):
+            return
+        shown = [
+            f"  rank {r}: hybrid {version}, kernels for {isa}"
+            for r, (version, isa, *_) in enumerate(rows)
+        ]
+        common = [isa for isa in rows[0][2:] if all(isa in row[2:] for row in rows)]
+        one = f"set HYBRID_ISA={common[-1]} for all of them" if common else "use like machines"
+        raise CollectiveMismatchError(
+            "\n".join(["the ranks of this job run different programs", *shown]),
+            why="What they compute together would depend on which rank computes it.",
+            fix=one
+            if len({version for version, *_ in rows}) == 1
+            else "install one version of hybrid on all machines",
+        )
+
+    def _told(self, text: bytes) -> list[str]:
+        """The texts of all ranks, of which this one has ``text``."""
+        found = np.empty((self.size, PROGRAM), np.uint8)
+        mine = np.frombuffer(text.ljust(PROGRAM), np.uint8).copy()
+        begun = time.monotonic()
+        try:
+            request = MPI.COMM_WORLD.Iallgather([mine, MPI.BYTE], [found, MPI.BYTE])
+            while not request.Test():
+                self.refuse(range(self.size))
+                if time.monotonic() - begun > self.timeout:
+                    self.give_up(f"init took longer than {self.timeout:g} s")
+                    raise RankTimeoutError(
+                        f"init waited {self.timeout:.1f} s for other ranks",
+                        at=author_location(),
+                        why="All ranks call it before they communicate, and some did not.",
+                        fix="let them call it, or give it a longer timeout",
+                    )
+                time.sleep(0.0002)
+        except MPI.Exception as error:
+            self.refuse()
+            raise self.failure(None, f"MPI failed: {error}") from error
+        return [row.tobytes().decode() for row in found]
 
     def refuse(self, members: Collection[int] = ()) -> None:
         """Raise RankFailedError if a rank has failed, or one of ``members`` has left long ago."""
@@ -140,6 +193,8 @@ class World:
         if self.link is not None:
             whole = self.link.goodbye(whole)
         if whole:
+            for close in self.closing:
+                close()
             MPI.Finalize()  # which waits for all ranks
 
 
@@ -152,7 +207,7 @@ class SimulatedWorld(World):
         self.timeout, self.check = timeout, check is None or check
         self.rank, self.size = rank.rank, rank.ranks
         self.link, self.given_up, self.finalizes = None, "", False
-        self.left_since, self.channels = {}, []
+        self.left_since, self.channels, self.closing = {}, [], []
 
 
 def shared_files() -> set[str]:
@@ -168,6 +223,9 @@ _lock = threading.Lock()
 
 def init(timeout: float = 60, check: bool | None = None) -> None:
     """Join the job: all ranks call it once, before they communicate.
+
+    They are to run one version of hybrid, with the kernels of one instruction set: else results
+    would depend on who computes what, and CollectiveMismatchError is raised on each.
 
     ``timeout`` is how many seconds a collective waits for other ranks before it raises
     RankTimeoutError.  With ``check`` every eager collective first compares with those of the other
@@ -194,6 +252,8 @@ def init(timeout: float = 60, check: bool | None = None) -> None:
         if write is not None:
             atexit.register(write, found.rank, found.size)
         _end_with_errors(found)
+        if not found.is_simulated:
+            found.require_alike()
 
 
 def world() -> World:

@@ -29,6 +29,7 @@ class JobState:
     files: set[str] = field(default_factory=set)  # in shared memory
     of: dict[socket.socket, int] = field(default_factory=dict)  # whose link it is
     failed_at: float | None = None
+    lost: set[int] = field(default_factory=set)  # ranks whose places are gone
 
 
 def read(run: JobState, link: Any, selector: selectors.BaseSelector) -> None:
@@ -41,6 +42,8 @@ def read(run: JobState, link: Any, selector: selectors.BaseSelector) -> None:
         del run.links[link]
         number = next((r for r, watcher in run.watchers.items() if watcher is link), None)
         if number is not None and number not in run.codes:
+            if not run.failures:  # or mpiexec has killed it because of another one
+                run.lost.add(number)
             _failed(run, number, "the process that watched it was killed")
         return
     *lines, run.links[link] = (run.links[link] + piece).split(b"\n")
@@ -52,6 +55,10 @@ def _note(run: JobState, link: socket.socket, said: dict[str, Any]) -> None:
     if "wants" in said:
         with contextlib.suppress(OSError):
             socket.send_fds(link, [b"\n"], [1, 2])
+    elif "unstarted" in said:
+        run.watchers[said["unstarted"]] = link
+        run.lost.add(said["unstarted"])
+        _failed(run, said["unstarted"], f"its process could not be started: {said['why']}")
     elif "watches" in said:
         run.watchers[said["watches"]], run.pids[said["watches"]] = link, said["pid"]
     elif "rank" in said:

@@ -33,19 +33,26 @@ STOPPING = 3.0  # seconds that mpiexec may take to end
 LOOKS = 0.1
 
 
-def launch(ranks: int, command: Sequence[str], *, max_restarts: int = 0) -> int:
+def launch(
+    ranks: int, command: Sequence[str], *, max_restarts: int = 0, min_ranks: int | None = None
+) -> int:
     """The exit code of a job of ``ranks`` processes that run ``command``: 0 if all ended well.
 
     A job that fails is started again, ``max_restarts`` times at most; scripts find how often it
-    has been in HYBRID_RESTARTS.
+    has been in HYBRID_RESTARTS.  A rank that has failed is there again.  One whose process could
+    not be started, or whose place is gone with what watched it, is not, if ``min_ranks``, by
+    default all, are left.
     """
     mpiexec = _mpiexec()
+    least = ranks if min_ranks is None else min_ranks
     for attempt in range(max_restarts + 1):
-        code = _run(mpiexec, ranks, command, attempt)
-        if code == 0 or code >= 128:
+        code, lost = _run(mpiexec, ranks, command, attempt)
+        if code == 0 or code >= 128 or attempt == max_restarts:
             return code
-        if attempt < max_restarts:
-            _print(f"starting again, {attempt + 1} of {max_restarts} times")
+        fewer = max(ranks - lost, least)
+        with_them = f" with {fewer} ranks" if fewer < ranks else ""
+        ranks = fewer
+        _print(f"starting again{with_them}, {attempt + 1} of {max_restarts} times")
     return code
 
 
@@ -72,7 +79,10 @@ def _mpiexec() -> list[str]:
     return [found]
 
 
-def _run(mpiexec: Sequence[str], ranks: int, command: Sequence[str], attempt: int) -> int:
+def _run(
+    mpiexec: Sequence[str], ranks: int, command: Sequence[str], attempt: int
+) -> tuple[int, int]:
+    """The exit code of one try, and how many ranks have lost their places in it."""
     name = f"hybrid-job-{uuid.uuid4().hex}"
     cores = len(os.sched_getaffinity(0))
     environment = {
@@ -101,23 +111,24 @@ def _run(mpiexec: Sequence[str], ranks: int, command: Sequence[str], attempt: in
             try:
                 _watch(run, job, listening, selector, stopped)
             finally:
-                _end(run, job)
+                _end(run, job, name)
         printed.seek(0)
         own_words = printed.read().decode("utf-8", "replace").strip()
     if stopped:
-        return 128 + stopped[0]
+        return 128 + stopped[0], 0
+    lost = len(run.lost)
     causes = [how for how in run.failures.values() if not how.startswith("RankFailedError")]
     for number, how in run.failures.items():
         if how in causes or not causes:
             _print(f"rank {number} has failed: {how}")
     if run.failures:
-        for number in sorted(set(run.pids) - set(run.codes)):
+        for number in sorted(set(run.pids) - set(run.codes) - run.lost):
             _print(f"rank {number} was stopped: it had not ended {GRACE:g} s after that")
-        return 1
+        return 1, lost
     if len(run.codes) == run.ranks:
-        return 0  # whatever mpiexec says of those who ended without the others
+        return 0, 0  # whatever mpiexec says of those who ended without the others
     _print(f"mpiexec has ended with code {job.returncode}\n{own_words}")
-    return 1
+    return 1, run.ranks - len(run.pids) if run.pids else 0
 
 
 def _watch(
@@ -142,7 +153,7 @@ def _watch(
             return
 
 
-def _end(run: JobState, job: subprocess.Popen[bytes]) -> None:
+def _end(run: JobState, job: subprocess.Popen[bytes], job_name: str) -> None:
     """Leave no process and no file."""
     if job.poll() is None or run.failures:
         run.files.update(*[shared_files_of(pid) for pid in run.pids.values()])
@@ -154,6 +165,10 @@ def _end(run: JobState, job: subprocess.Popen[bytes]) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(job.pid, signal.SIGKILL)
         job.wait()
+    for pid in [run.pids[number] for number in run.lost if number in run.pids]:
+        with contextlib.suppress(OSError):  # nobody else is left to do so
+            if job_name.encode() in Path(f"/proc/{pid}/environ").read_bytes():
+                os.kill(pid, signal.SIGKILL)
     for link in run.links:
         link.close()
     for path in run.files:

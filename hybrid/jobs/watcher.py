@@ -31,9 +31,14 @@ def main(command: list[str]) -> int:
     if len(streams) != 2:
         return 0  # the launcher is gone
     out, err = streams
-    child = subprocess.Popen(
-        command, stdout=out, stderr=err, close_fds=False, preexec_fn=_as_it_was
-    )
+    try:
+        child = subprocess.Popen(
+            command, stdout=out, stderr=err, close_fds=False, preexec_fn=_as_it_was
+        )
+    except OSError as error:
+        _say(link, unstarted=rank, why=str(error))
+        _told_to_stop(link, None)
+        return 0
     os.close(out)
     os.close(err)
     _say(link, watches=rank, pid=child.pid)

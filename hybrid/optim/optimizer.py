@@ -19,7 +19,7 @@ from hybrid.ir.interpreter import ACTIVE
 from hybrid.ir.record import Leaf, recording
 from hybrid.memory import native
 from hybrid.nn.modules.parameter import in_dtype, present, put_gradient, working_dtype
-from hybrid.optim.group import NOTES, Group, State
+from hybrid.optim.group import NOTES, Cells, Group, State
 from hybrid.optim.rule import Rule
 from hybrid.optim.state import describe_group, load_groups
 from hybrid.trace.values.optional import OptionalValue
@@ -44,6 +44,8 @@ class Optimizer:
 
     advances_epoch = True
     slices: Any = None  # of moments and more, where ranks share these out
+    compress: Any = None  # gradients, on their way to other ranks; keeps what it leaves out
+    server: Any = None  # which makes the steps of several ranks
 
     def __init__(
         self,
@@ -81,16 +83,25 @@ class Optimizer:
         """One step for the parameters of ``group`` that have gradients."""
         work = gradients(group)
         if self.slices is None:
-            self._update(group, work)
+            self.make_steps(group, work)
         else:
             parts = self.slices.taken(work)
-            self._update(group, parts)
+            self.make_steps(group, parts)
             self.slices.put(work, parts)
 
-    def _update(self, group: Group, work: Sequence[tuple[int, Tensor, Tensor, State]]) -> None:
-        """One step for the parameters of ``work``, which ``gradients`` has given."""
+    def make_steps(
+        self,
+        group: Group,
+        work: Sequence[tuple[int, Tensor, Tensor, State]],
+        known: Cells | None = None,
+    ) -> None:
+        """One step for the parameters of ``work``, by the cells of ``group``, or those ``known``.
+
+        ``work`` is as ``gradients`` gives it.
+        """
         rule = group.rule
-        cells = group.cells if rule.paced else group.cells[:1]
+        cells = group.cells if known is None else known
+        cells = cells if rule.paced else cells[:1]
         numbers: dict[DType, tuple[Tensor, ...]] = {}  # by the dtype of parameters
         for dtype in dict.fromkeys([p.type.dtype for _, p, _, _ in work]):
             numbers[dtype] = tuple([in_dtype(cell, working_dtype(dtype)) for cell in cells])
@@ -178,6 +189,9 @@ class Optimizer:
             with recording(True):
                 loss = closure()
         with recording(False):
+            if self.server is not None:
+                self.server.step(self)
+                return loss
             for group in self.param_groups:
                 self.update(group)
         return loss
@@ -213,7 +227,8 @@ class Optimizer:
                     cells = self.slices.whole_state(group, cells, len(state) - first)
                 state[len(state)] = {name: cell.detach() for name, cell in cells.items()}
             groups.append(describe_group(group) | {"params": list(range(first, len(state)))})
-        return {"state": state, "param_groups": groups}
+        found = {"state": state, "param_groups": groups}
+        return found if self.compress is None else found | {"compress": self.compress.state_dict()}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Take over what ``state_dict()`` of a like optimizer, or of PyTorch's, gave.
@@ -223,6 +238,8 @@ class Optimizer:
         if self.slices is not None:
             state = self.slices.cut_state(self.param_groups, state)
         load_groups(type(self).__name__, self.param_groups, state)
+        if self.compress is not None:
+            self.compress.load_state_dict(state.get("compress"))
 
     def __repr__(self) -> str:
         groups = "".join(f"\n  {group}" for group in self.param_groups)

@@ -64,7 +64,7 @@ WRONG = {
     ),
     "a simulation that starts again": (
         ["launch", "--simulate", "2", "--max-restarts", "1", __file__],
-        "--max-restarts is for jobs, and --simulate starts none.",
+        "--max-restarts and --min-ranks are for jobs, and --simulate starts none.",
     ),
     "two numbers of ranks": (
         ["launch", "--simulate", "4", "-n", "2", __file__],

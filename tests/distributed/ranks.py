@@ -35,12 +35,13 @@ def run(command: list[str], *words: str) -> subprocess.CompletedProcess[str]:
 
 
 def launched(
-    ranks: int, job: str, *arguments: str, restarts: int = 0
+    ranks: int, job: str, *arguments: str, restarts: int = 0, least: int | None = None
 ) -> subprocess.CompletedProcess[str]:
     """The end of a job that ``hybrid launch`` runs; no process is left, and no file."""
     before = set(SHARED.glob("mpich*"))
     script = str(JOBS / job)
     options = ["-n", str(ranks), "--max-restarts", str(restarts)]
+    options += [] if least is None else ["--min-ranks", str(least)]
     words = [script, *arguments]
     done = run([sys.executable, "-m", "hybrid", "launch", *options, *words], *words)
     end = time.monotonic() + 5

@@ -26,6 +26,10 @@ def launch(
     max_restarts: Annotated[
         int, typer.Option(min=0, help="how often it is started again after a failure")
     ] = 0,
+    min_ranks: Annotated[
+        int | None,
+        typer.Option(min=1, help="how many processes are enough when it is started again"),
+    ] = None,
     simulate: Annotated[
         int | None,
         typer.Option(
@@ -79,7 +83,8 @@ def launch(
     Each rank has its share of the cores as threads, unless HYBRID_NUM_THREADS says otherwise.  When
     a rank fails, the others raise RankFailedError, and within ten seconds everything has ended:
     with a code that is not 0, and a line that names the rank.  Scripts find out how often they were
-    started again from HYBRID_RESTARTS.
+    started again from HYBRID_RESTARTS.  With --min-ranks they may be fewer then: without those
+    whose processes could not be started, or whose hosts are gone.
 
     With --simulate 1024 no other ranks are started: SCRIPT runs as rank 0 of 1,024, which gets made
     up values from the others.  Its steps are timed, its transfers counted, and their time is told
@@ -101,15 +106,17 @@ def launch(
     if simulate is not None:
         if ranks is not None:
             fail(f"-n {ranks} beside --simulate {simulate}, which says how many ranks there are.")
-        if max_restarts:
-            fail("--max-restarts is for jobs, and --simulate starts none.")
+        if max_restarts or min_ranks is not None:
+            fail("--max-restarts and --min-ranks are for jobs, and --simulate starts none.")
         simulated(command, simulate, options)
         return
     if options.said:
         fail(f"{', '.join(options.said)}: for --simulate alone.")
+    n = ranks or 1
+    if min_ranks is not None and min_ranks > n:
+        fail(f"--min-ranks {min_ranks} of {n} ranks. Fix: give {n} or less.")
     try:
-        raise typer.Exit(
-            launched(ranks or 1, [sys.executable, *command], max_restarts=max_restarts)
-        )
+        job = [sys.executable, *command]
+        raise typer.Exit(launched(n, job, max_restarts=max_restarts, min_ranks=min_ranks))
     except HybridError as error:
         fail(error)

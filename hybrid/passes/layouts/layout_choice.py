@@ -44,6 +44,7 @@ class LayoutChoice:
         self.place: dict[Value, Placement] = {v: given.get(v) for v in graph.params}
         self.ways: dict[Node, SharedWay] = {}
         self.targets: dict[Value, list[Node]] = {v: [] for v in graph.params}
+        self._uses: dict[Value, list[tuple[Node, int]]] = {}
         self.ends: dict[Value, list[Placement]] = {}
         self._free = {v for at, v in enumerate(graph.results) if at not in wanted}
         for at, placement in wanted.items():
@@ -55,12 +56,15 @@ class LayoutChoice:
         for node in graph.nodes:
             for value in dict.fromkeys(node.operands):
                 self.targets[value].append(node)
+            for at, value in enumerate(node.operands):
+                self._uses.setdefault(value, []).append((node, at))
             for value in node.results:
                 self.targets[value] = []
         # Ranks of a pipeline choose for graphs of their own: what goes between them is whole.
         messages = [node for node in graph.nodes if node.op in (send, recv)]
         self._uneven = {node.attributes["comm"] for node in messages}
         self._filled = {v for node in graph.nodes if node.op is fill for v in node.results}
+        self._makers = {v: node for node in graph.nodes for v in node.results}
         self._forward()
         self._improve()
         while any([self._gathers(region) for region in self._regions()]):
@@ -72,20 +76,13 @@ class LayoutChoice:
         """The ways of ``node``, the one in which each rank computes all among them."""
         found = self._candidates.get(node)
         if found is None:
-            found = ways_of(node, self.axis, self.outers)
+            found = known_ways(self.graph, node, self.axis, self.outers)
             if node.op.communicates and node.attributes["comm"] in self._uneven:
                 found = found[:1]
             self._candidates[node] = found
         return found
 
     # Costs --------------------------------------------------------------------------------------
-
-    def _needs(self, value: Value, node: Node) -> list[Placement]:
-        """Where ``node`` needs ``value``."""
-        way = self.ways.get(node)
-        if way is None:
-            return []
-        return [p for v, p in zip(node.operands, way.operands, strict=True) if v is value]
 
     def is_filled(self, value: Value) -> bool:
         """Whether ``value`` is one number everywhere: it is made where it is needed."""
@@ -100,8 +97,10 @@ class LayoutChoice:
         if value in self._filled:
             return 0.0
         needed: dict[Placement, None] = {}
-        for node in self.targets[value]:
-            needed.update(dict.fromkeys(self._needs(value, node)))
+        for node, at in self._uses.get(value, ()):
+            way = self.ways.get(node)
+            if way is not None:
+                needed[way.operands[at]] = None
         needed.update(dict.fromkeys(self.ends.get(value, ())))
         now = self.place[value]
         total = sum([self.moving(value, now, then) for then in needed])
@@ -189,12 +188,25 @@ class LayoutChoice:
 
     def _improve(self) -> None:
         order = [node for node in self.graph.nodes if len(self.candidates(node)) > 1]
+        stale = set(order)  # what is round them has changed since they were looked at
         for turn in range(_ROUNDS):
             changed = False
             for node in order if turn % 2 else reversed(order):
-                changed |= self._better(node)
+                if node not in stale:
+                    continue
+                stale.discard(node)
+                if self._better(node):
+                    changed = True
+                    stale.update(self._around(node))
             if not changed and turn:
                 break
+
+    def _around(self, node: Node) -> list[Node]:
+        """The nodes that make, or need, what ``node`` needs or makes."""
+        found = [self._makers[v] for v in node.operands if v in self._makers]
+        for value in (*node.operands, *node.results):
+            found += self.targets[value]
+        return found
 
     def _better(self, node: Node) -> bool:
         """Take the cheapest way of ``node`` as things stand; whether it is another one."""
@@ -273,12 +285,23 @@ def has_rule(node: Node) -> bool:
     return op is laid_out or op in CONTROL or op.elementwise or op.share_rule is not None
 
 
+def known_ways(graph: Graph, node: Node, axis: MeshAxis, outers: Sequence[int]) -> list[SharedWay]:
+    """The ways of a ``node`` of ``graph``, which are worked out once."""
+    known = graph.derived.setdefault(("ways", axis, tuple(outers)), {})
+    found = known.get(node)
+    if found is None:
+        found = known[node] = ways_of(node, axis, outers)
+    return found
+
+
 def ways_of(node: Node, axis: MeshAxis, outers: Sequence[int] = (1,)) -> list[SharedWay]:
     """The ways of ``node`` along ``axis``, that of each rank computing all first."""
     op, ranks = node.op, axis.ranks
     if op is laid_out:
-        place = placement_in(tuple(layout_of(node.attributes["layout"])), axis)
-        return [SharedWay((place,), (place,))]
+        rows = node.attributes["layout"]
+        place = placement_in(tuple(layout_of(rows)), axis)
+        left = {"layout": tuple([row for row in rows if row[0] != axis.comm])}  # parts are cut so
+        return [SharedWay((place,), (place,), attrs=lambda _given, _types: left)]
     whole = SharedWay((None,) * len(node.operands), (None,) * len(node.results))
     if node.regions or not _is_beside(node, axis):
         return [whole]

@@ -12,8 +12,8 @@ next.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, Protocol
 
 from hybrid.core.layouts import (
     PARTIAL,
@@ -63,10 +63,32 @@ def laid_like(graph: Graph, types: Sequence[TensorType]) -> Graph:
     return _with_params(graph, types)
 
 
-def local_graph(graph: Graph, wanted: dict[int, TensorType]) -> LocalGraph:
-    """What each rank runs for ``graph``; ``wanted`` are types, with layouts, of some results."""
+class AxisChoice(Protocol):
+    """Where values are along one axis of a mesh: what ``LayoutChoice`` finds."""
+
+    place: dict[Value, Placement]
+    ways: dict[Node, SharedWay]
+    inner: dict[Node, list[tuple[list[Placement], list[Placement]]]]
+
+    def is_filled(self, value: Value) -> bool:
+        """Whether ``value`` is one number everywhere."""
+
+
+Choose = Callable[..., AxisChoice]  # (graph, axis, given, asked, outers) -> AxisChoice
+
+
+def local_graph(
+    graph: Graph,
+    wanted: dict[int, TensorType],
+    choose: Choose = LayoutChoice,
+    further: Sequence[MeshAxis] = (),
+) -> LocalGraph:
+    """What each rank runs for ``graph``; ``wanted`` are types, with layouts, of some results.
+
+    ``choose`` says where values are along an axis: of layouts, and along the ``further`` ones.
+    """
     graph = inlined(graph)
-    axes: dict[MeshAxis, None] = {}
+    axes: dict[MeshAxis, None] = dict.fromkeys(further)
     outers = {1: None}
     for layout in _layouts(graph, wanted):
         axes.update(dict.fromkeys([axis for axis, _ in layout]))
@@ -84,7 +106,7 @@ def local_graph(graph: Graph, wanted: dict[int, TensorType]) -> LocalGraph:
     for axis in sorted(axes):
         given = {v: placement_in(p, axis) for v, p in zip(graph.params, params, strict=True)}
         asked = {at: placement_in(t.layout, axis) for at, t in wanted.items()}
-        graph, places, found = _along(graph, axis, given, asked, tuple(outers))
+        graph, places, found = along(graph, axis, given, asked, tuple(outers), choose)
         rows.append((axis, found))
         for end, place in zip(ends, places, strict=True):
             end.append((axis, place))
@@ -129,15 +151,16 @@ def _result_type(local: TensorType, ends: Sequence[tuple[MeshAxis, Placement]]) 
     return laid_type(local.with_shape(tuple(sizes)), ends)
 
 
-def _along(
+def along(
     graph: Graph,
     axis: MeshAxis,
     given: Mapping[Value, Placement],
     asked: Mapping[int, Placement],
     outers: Sequence[int],
+    choose: Choose = LayoutChoice,
 ) -> tuple[Graph, list[Placement], tuple[LayoutRow, ...]]:
     """The graph of a rank along ``axis``, where its results are, and what became of each node."""
-    choice = LayoutChoice(graph, axis, given, asked, outers)
+    choice = choose(graph, axis, given, asked, outers)
     builder = Builder(graph.name)
     work = Work(builder, axis)
     at_hand: dict[tuple[Value, Placement], Value] = {}
@@ -167,7 +190,7 @@ def _along(
             node.regions, choice.inner.get(node, []), strict=False
         ):
             places = dict(zip(region.params, params, strict=True))
-            local, _, more = _along(region, axis, places, dict(enumerate(results_)), outers)
+            local, _, more = along(region, axis, places, dict(enumerate(results_)), outers)
             regions.append(local)
             inner += more
         results = computed_by(work, node, way, operands, tuple(regions))

@@ -105,7 +105,7 @@ class Microbatches(LayoutChoice):
 
 def _in_time(node: Node, way: SharedWay) -> bool:
     if PARTIAL in way.operands:  # sums are made before anything is made of them
-        return False
+        return node.op is pipeline_edge and not node.attributes["begins"]
     if node.op is pipeline_edge and node.attributes["begins"]:
         return way.results == (Split(0),)
     return way.compute is None or node.op.name == "mean"

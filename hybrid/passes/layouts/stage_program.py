@@ -14,14 +14,21 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
-from hybrid.core.layouts import PARTIAL, MeshAxis, Placement, Split, cut
+from hybrid.core.layouts import PARTIAL, MeshAxis, Placement, Split, cut, whole_of
 from hybrid.core.types import TensorType
 from hybrid.ir import Builder, Graph, Node, Value, inlined, rewrite
 from hybrid.ir.interpreter import interpreting
 from hybrid.ops.communication.layout_op import is_laid
 from hybrid.ops.communication.pipeline_op import Pipe
-from hybrid.passes.layouts.local_graph import computed_by, layout_page, local_graph
+from hybrid.passes.layouts.local_graph import (
+    Choose,
+    computed_by,
+    laid_like,
+    layout_page,
+    local_graph,
+)
 from hybrid.passes.layouts.pipeline_stages import (
     Microbatches,
     Stages,
@@ -42,6 +49,15 @@ def pipelined(graph: Graph) -> tuple[Graph, str]:
     stages = Stages(graph, pipe, small)
     program = StageProgram(graph, pipe, small, stages)
     return program.graph_of_rank(), _page(pipe, stages, program)
+
+
+def graphs_of_stages(graph: Graph) -> list[Graph]:
+    """What each rank of the pipeline in ``graph`` runs."""
+    pipe = pipe_of(graph)
+    small = Microbatches(graph, pipe.microbatches)
+    stages = Stages(graph, pipe, small)
+    ranks = [pipe._replace(rank=rank) for rank in range(pipe.ranks)]
+    return [StageProgram(graph, own, small, stages).graph_of_rank() for own in ranks]
 
 
 class StageProgram:
@@ -384,10 +400,22 @@ def _page(pipe: Pipe, stages: Stages, program: StageProgram) -> str:
 
 # What a rank runs --------------------------------------------------------------------------------
 
+CHOSEN = "chosen layouts"  # in what is derived from a graph: its ChosenSharing
+
+
+class ChosenSharing(Protocol):
+    """How ranks share a graph whose layouts somebody has chosen, op by op."""
+
+    axes: Sequence[MeshAxis]
+    choose: Choose
+
+    def marked(self, graph: Graph) -> Graph:
+        """``graph`` with the edges of a pipeline, if it is to be one."""
+
 
 def is_shared(graph: Graph) -> bool:
     """Whether ranks share tensors of ``graph``, or its work."""
-    return is_laid(graph) or is_pipelined_within(graph)
+    return CHOSEN in graph.derived or is_laid(graph) or is_pipelined_within(graph)
 
 
 def is_pipelined_within(graph: Graph) -> bool:
@@ -404,7 +432,11 @@ def graph_of_rank(
 
     ``wanted`` are the types of some results.
     """
+    chosen: ChosenSharing | None = graph.derived.get(CHOSEN)
     graph = inlined(graph)
+    types = [v.type for v in graph.params]
+    if chosen is not None:  # stages are cut alike, however ranks hold what they are made of
+        graph = chosen.marked(laid_like(graph, [whole_of(type) for type in types]))
     pages: list[str] = []
 
     def staged(graph: Graph) -> Graph:
@@ -417,7 +449,12 @@ def graph_of_rank(
     if is_pipelined_within(graph):
         graph = staged(graph)
     page = "\n".join(pages)
-    if not is_laid(graph):
+    if chosen is not None:
+        graph = laid_like(graph, types)
+        wanted = {at: v.type for at, v in enumerate(graph.results)} | wanted
+        local = local_graph(graph, wanted, chosen.choose, chosen.axes)
+    elif is_laid(graph):
+        local = local_graph(graph, wanted)
+    else:
         return graph, tuple([v.type for v in graph.results]), page
-    local = local_graph(graph, wanted)
     return local.graph, local.results, "\n".join(filter(None, [page, layout_page(local)]))

@@ -51,6 +51,8 @@ def values() -> None:
             want = np.asarray(function(x).numpy())
             near(function(y), want)
             near(hy.hybridize(function)(y), want)
+    thin = shard(drawn(SIZE, 3), MESH, ("tp", None))  # one row each
+    near(thin * 2, drawn(SIZE, 3).numpy() * 2)
     if SIZE > 1:
         y = shard(x, MESH, ("tp", None))
         assert y is x and y.nbytes == 12 * 24 * 4 // SIZE
