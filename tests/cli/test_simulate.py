@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -88,6 +90,18 @@ def test_ratios_are_shown_where_it_holds(network: str, monkeypatch: pytest.Monke
     assert done.exit_code == 0, done.stderr
     assert "A step of 2 ranks: " in done.output
     assert "within 20% of jobs on this machine: 1.15 of 1, 1.15 of 2, 1.15 of 4" in done.output
+
+
+def test_commands_need_no_mpi(tmp_path: Path) -> None:
+    """Only jobs load it, in processes of their own."""
+    program = (
+        "import sys, hybrid.cli.app as app; app.build(); "
+        "print({'hybrid.distributed', 'mpi4py'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, cwd=tmp_path
+    )
+    assert done.stdout == "set()\n", done.stderr
 
 
 def test_a_network_that_is_none(tmp_path: Path) -> None:
