@@ -276,7 +276,7 @@ MODULES = ["compress", "data", "linalg", "nn", "optim", "plots", "random", "trai
 PARTS = [
     "autodiff", "bench", "calls", "cli", "config", "convert", "core", "eager", "errors", "explain",
     "ir", "jobs", "lazy_import", "memory", "models", "number", "ops", "passes", "plan", "programs",
-    "staging", "trace", "transforms", "weights",
+    "simulation", "staging", "trace", "transforms", "weights",
 ]  # fmt: skip
 
 TENSOR = [
