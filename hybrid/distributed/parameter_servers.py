@@ -120,6 +120,12 @@ def parameter_server(
                 why="Servers cut parameters into slices of their own.",
                 fix="leave hybrid.distributed.shard out, or train it with data_parallel",
             )
+    if world().is_simulated:
+        raise ArgumentError(
+            "parameter_server in a job that is simulated",
+            why="Ranks write to windows of others, who are not there.",
+            fix="run the job, or simulate one by data_parallel",
+        )
     channel = channel_for(axis, mesh)
     names = {id(p): name for name, p in named}
     served = [

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import importlib.util
 import json
 import math
 import os
@@ -27,8 +28,8 @@ from hybrid.core.dataclass import dataclass, field, replace
 from hybrid.errors import ArgumentError, HybridError
 from hybrid.memory.channels import SMALL_SUM
 from hybrid.plan.traffic import WAIT
-from hybrid.simulation import network_probe
 
+PROBE = Path(__file__).with_name("network_probe.py")  # it needs MPI: jobs alone run it
 LEVELS = ("core", "socket", "host")
 NO_BYTES = 1 << 12  # so few are not told from none: their time is alpha
 
@@ -165,8 +166,13 @@ def level_of(rows: Iterable[tuple[str, int, float]], ranks: int, source: str) ->
 
 
 def measured_levels(cores: int) -> dict[str, Level]:
-    """The levels within this host, each by a small job; what cannot be measured is assumed."""
+    """The levels within this host, each by a small job; what cannot be measured is assumed.
+
+    That is the one between hosts, and all of them without MPI.
+    """
     found = dict(ASSUMED)
+    if importlib.util.find_spec("mpi4py") is None:
+        return found
     if cores > 1:
         found["socket"] = _measured(2, f"measured here, 2 ranks on {cores} cores")
     found["core"] = _measured(2 * cores, f"measured here, {2 * cores} ranks on {cores} cores")
@@ -177,7 +183,7 @@ def measured_levels(cores: int) -> dict[str, Level]:
 def _measured(ranks: int, source: str) -> Level:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "found.json")
-        end = launched([network_probe.__file__, str(path)], ranks, {"HYBRID_NUM_THREADS": "1"})
+        end = launched([str(PROBE), str(path)], ranks, {"HYBRID_NUM_THREADS": "1"})
         if end:
             raise HybridError(
                 f"the job of {ranks} ranks that measures transfers has failed: {end}",

@@ -45,6 +45,32 @@ for _ in range(6):
 """
 
 
+SPLIT = """
+import sys
+import hybrid as hy, hybrid.distributed as dist
+from hybrid.models.gpt import GPT, Config
+dist.init()
+mesh = dist.mesh((1, dist.size()), ("dp", "tp"))
+model = GPT(Config(tokens=96, block=64, width=256, heads=4, depth=int(sys.argv[1])))
+for layer in model.h:
+    for part, blocks in ((layer.mlp.c_fc, "tp"), (layer.attn.c_attn, dist.blocks("tp", 3))):
+        dist.shard(part.weight, mesh, (blocks, None))
+        dist.shard(part.bias, mesh, (blocks,))
+    for part in (layer.mlp.c_proj, layer.attn.c_proj):
+        dist.shard(part.weight, mesh, (None, "tp"))
+optimizer = hy.optim.AdamW(model.parameters())
+tokens = hy.ones((1, 64), dtype=hy.int64)
+def step(tokens):
+    loss = hy.nn.functional.cross_entropy(model(tokens).reshape((-1, 96)), tokens.reshape((-1,)))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+run = hy.hybridize(step)
+for _ in range(5):
+    run(tokens)
+"""
+
+
 def on(ranks: int, per_host: int = 8) -> Network:
     return Network(
         ranks=ranks, ranks_per_host=per_host, cores_per_host=64, threads=8, levels=LEVELS
@@ -70,6 +96,19 @@ def test_the_traffic_is_that_of_a_simulated_rank(tmp_path: Path, zero: int) -> N
     wanted = scaled(TINY, on(8), MACHINE, 8)[zero].nbytes
     assert wanted == (3 if zero == 1 else 2) * 7 / 8 * 4 * TINY.weights
     assert counted == pytest.approx(wanted, rel=0.03)  # and losses, counts of rows, padding
+
+
+@pytest.mark.nightly
+def test_a_block_that_is_split_makes_four_sums(tmp_path: Path) -> None:
+    """Beside them, sums of the gradients of norms, which are small."""
+    script = tmp_path / "script.py"
+    script.write_text(SPLIT)
+    moved = []
+    for depth in (1, 2):
+        job = simulate([str(script), str(depth)], on(4), [0])
+        moved.append(sum(nbytes for _, nbytes in counts(job.steps[0]).values()))
+    rows = 4 * 64 * 256
+    assert moved[1] - moved[0] == pytest.approx(4 * 2 * 3 / 4 * rows, rel=0.05)
 
 
 def test_seconds_are_those_of_the_formulas() -> None:

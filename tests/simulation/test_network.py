@@ -130,6 +130,11 @@ def test_files_that_are_none(tmp_path: Path, text: str, fault: str) -> None:
     )
 
 
+def test_without_mpi_all_is_assumed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _name: None)
+    assert measured_levels(2) == ASSUMED
+
+
 @pytest.mark.nightly
 def test_this_machine_is_measured() -> None:
     found = measured_levels(2)

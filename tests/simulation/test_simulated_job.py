@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
@@ -92,6 +94,12 @@ def test_stages_wait_for_each_other() -> None:
             "rank 0 of 2 has failed: it ended with code 1, and said last: ValueError: bad luck\n"
             "Fix: see what it has printed; the values that a simulated rank gets are made up.",
         ),
+        (
+            "server",
+            "rank 0 of 2 has failed: it ended with code 1, and said last: "
+            "Fix: run the job, or simulate one by data_parallel.\n"
+            "Fix: see what it has printed; the values that a simulated rank gets are made up.",
+        ),
     ],
 )
 def test_scripts_that_cannot_be_simulated(
@@ -100,7 +108,28 @@ def test_scripts_that_cannot_be_simulated(
     with pytest.raises(HybridError) as error:
         job(kind, 2)
     assert str(error.value) == message
-    assert ("raise ValueError" in capfd.readouterr().err) == (kind == "fails")
+    said = {
+        "alone": "",
+        "fails": 'raise ValueError("bad luck")',
+        "server": "ArgumentError: parameter_server in a job that is simulated",
+    }
+    printed = capfd.readouterr().err
+    assert said[kind] in printed and (kind != "alone" or printed == "")
+
+
+def test_no_mpi_is_needed(tmp_path: Path) -> None:
+    program = (
+        "import runpy, sys; sys.modules['mpi4py'] = None; sys.argv[:] = sys.argv[1:]; "
+        "runpy.run_path(sys.argv[0], run_name='__main__')"
+    )
+    environment = {simulated_rank.SIMULATED: "3/4", FOLDER: str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, "-c", program, SCRIPT], env=os.environ | environment, check=False,
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = read_step(tmp_path / "rank3.json")
+    assert (found.rank, found.size) == (3, 4) and found.transfers
 
 
 def test_scripts_that_join_no_job(tmp_path: Path) -> None:

@@ -27,6 +27,8 @@ def main(kind: str = "data", width: int = 64, steps: int = 8) -> None:
         dist.shard(model[0].weight, mesh, ("tp", None))
         dist.shard(model[2].weight, mesh, (None, "tp"))
         optimizer = hy.optim.AdamW(model.parameters())
+    elif kind == "server":
+        dist.parameter_server(model, optimizer, staleness=1)
     elif kind == "pipeline":
         model = dist.pipeline(model, stages=size, microbatches=4)
 
