@@ -60,6 +60,29 @@ dist.shard(wide[2].weight, mesh, (None, "tp"))
 step = hy.hybridize(wide)
 together = dist.whole(step(x))
 np.testing.assert_allclose(together.numpy(), plain.numpy(), rtol=1e-5, atol=1e-6)
+
+# %% **At a pace of their own.** With a parameter server nobody waits for the slowest rank, as long
+# as none is more than `staleness` steps ahead of it. `synchronize()` brings all together again.
+hy.random.seed(2)
+small = nn.Linear(64, 10)
+small, descent = dist.parameter_server(small, hy.optim.SGD(small.parameters(), lr=0.1), staleness=2)
+
+
+@hy.hybridize
+def train(x, y):
+    values = nn.functional.cross_entropy(small(x), y)
+    descent.zero_grad()
+    values.backward()
+    descent.step()
+    return values
+
+
+mine = dist.rows(64)
+for start in range(0, 640, 64):
+    images, labels = training[start : start + 64]
+    train(images[mine], labels[mine])
+descent.synchronize()
+print(f"rank {dist.rank()}: weights of {descent.server.version} steps")
 loss = history["loss"][-1]
 if dist.rank() == 0:
     print(f"{dist.size()} rank(s): loss {loss:.6f}, {wide[0].weight.nbytes} bytes")
