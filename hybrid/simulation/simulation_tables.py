@@ -107,7 +107,7 @@ def assumptions(job: SimulatedJob, checks: Sequence[ModelCheck]) -> Table:
     )
     made.add_row(
         "computing",
-        f"measured here, the median of {min([step.steps for step in steps])} steps"
+        f"measured here, the lower quartile of {min([step.steps for step in steps])} steps"
         + (f", times {network.slowdown:.2f} for shared cores" if network.slowdown > 1 else ""),
     )
     made.add_row(
