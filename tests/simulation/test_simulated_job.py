@@ -22,6 +22,12 @@ SCRIPT = str(Path(__file__).with_name("trained.py"))
 KINDS = ("data", "eager", "zero", "tensor", "pipeline")
 
 
+@pytest.fixture(autouse=True)
+def _elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Processes begin in a folder where no source of hybrid is in the way."""
+    monkeypatch.chdir(tempfile.gettempdir())
+
+
 def network(ranks: int, **options: int) -> Network:
     cores = len(os.sched_getaffinity(0))
     return Network(**{"ranks": ranks, "ranks_per_host": ranks, "cores_per_host": cores} | options)
