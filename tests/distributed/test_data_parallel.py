@@ -192,7 +192,11 @@ WRONG = [
         "use another optimizer",
     ),
     (lambda m, o: dist.data_parallel(m, o, bucket_bytes=0), ArgumentError, "an int from 1 on"),
-    (lambda m, o: dist.data_parallel(m, o, axis="dp"), ArgumentError, "without a mesh"),
+    (
+        lambda m, o: dist.data_parallel(m, o, mesh=dist.mesh((1,), ("tp",)), axis="dp"),
+        ArgumentError,
+        "no axis 'dp'",
+    ),
     (lambda m, o: dist.data_parallel(nn.Linear(2, 2), o), ArgumentError, "model.parameters()"),
     (lambda m, o: [dist.data_parallel(m, o, 2) for _ in "ab"], ArgumentError, "already"),
     (lambda m, o: dist.rows(-1), ArgumentError, "0 or more"),

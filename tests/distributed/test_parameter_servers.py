@@ -82,7 +82,11 @@ WRONG = [
         ArgumentError,
         "use another optimizer",
     ),
-    (lambda m: dist.parameter_server(m, _sgd(m), 0, axis="dp"), ArgumentError, "without a mesh"),
+    (
+        lambda m: dist.parameter_server(m, _sgd(m), 0, mesh=dist.mesh((1,), ("tp",)), axis="dp"),
+        ArgumentError,
+        "no axis 'dp'",
+    ),
 ]
 
 
