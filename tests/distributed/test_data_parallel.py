@@ -12,6 +12,7 @@ import pytest
 import hybrid as hy
 import hybrid.distributed as dist
 from hybrid import nn
+from hybrid.distributed import meshes
 from hybrid.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -261,3 +262,10 @@ def test_a_hybridized_part_may_not_ask_for_rows() -> None:
     ]
     step = hy.hybridize(lambda x: net(x))
     assert step(hy.ones((4, 3))).shape == (4, 3)
+
+
+def test_an_axis_needs_a_mesh(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(meshes, "_last", [])
+    model = nn.Linear(3, 2)
+    with pytest.raises(ArgumentError, match="axis 'dp' without a mesh"):
+        dist.data_parallel(model, hy.optim.SGD(model.parameters(), lr=0.1), axis="dp")
