@@ -6,6 +6,7 @@ is of all ranks, and counts once.  Both kinds in one loss are refused.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -182,17 +183,28 @@ def _of_bucket(replicas: Replicas, members: Sequence[int], arrived: Arrived) -> 
     lines = []
     for number in range(most_parts(shards, channel.ranks)):
         if number < len(parts[0]):
-            pieces = [ops.reshape(part[number], (-1,)) for part in parts]
-            lines.append(pieces[0] if len(pieces) == 1 else ops.concat(pieces, axis=0))
+            lines.append(in_line([part[number] for part in parts]))
         else:
             lines.append(ops.zeros((sum(sizes),), dtype=dtype))
     given = ops.reshape(lines[0], (1, -1)) if len(lines) == 1 else ops.stack(lines)
     total = parts_total(given, shards=shards, comm=channel.name, ranks=channel.ranks)
+    pieces = out_of_line(total, [kind.shape for kind in kinds])
+    return [in_dtype(piece, kind.dtype) for piece, kind in zip(pieces, kinds, strict=True)]
+
+
+def in_line(tensors: Sequence[Tensor]) -> Tensor:
+    """All elements of ``tensors``, one behind the other: a tensor that is moved at once."""
+    pieces = [ops.reshape(x, (-1,)) for x in tensors]
+    return pieces[0] if len(pieces) == 1 else ops.concat(pieces, axis=0)
+
+
+def out_of_line(line: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]:
+    """What ``in_line`` has put one behind the other, by the ``shapes`` that it had."""
     found, start = [], 0
-    for kind in kinds:
-        piece = ops.reshape(total[start : start + kind.size], kind.shape)
-        found.append(in_dtype(piece, kind.dtype))
-        start += kind.size
+    for shape in shapes:
+        size = math.prod(shape)
+        found.append(ops.reshape(line[start : start + size], shape))
+        start += size
     return found
 
 

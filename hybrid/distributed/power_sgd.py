@@ -24,6 +24,7 @@ import numpy as np
 
 from hybrid import ops
 from hybrid.core.types import float64
+from hybrid.distributed.gradients import in_line, out_of_line
 from hybrid.eager.execution import from_numpy
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, CheckpointError
@@ -131,13 +132,10 @@ class PowerSGD:
         found: dict[int, Tensor] = {}
         for dtype in dict.fromkeys([x.dtype for x in given.values()]):
             here = {at: x for at, x in given.items() if x.dtype is dtype}
-            flat = [ops.reshape(x, (-1,)) for x in here.values()]
-            line = flat[0] if len(flat) == 1 else ops.concat(flat, axis=0)
+            line = in_line(list(here.values()))
             total = all_reduce(line, comm=self.channel.name, ranks=self.channel.ranks)
-            start = 0
-            for at, x in here.items():
-                found[at] = ops.reshape(total[start : start + x.size], x.shape)
-                start += x.size
+            shapes = [x.shape for x in here.values()]
+            found |= zip(here, out_of_line(total, shapes), strict=True)
         return {at: found[at] for at in given}
 
     # State --------------------------------------------------------------------------------------

@@ -195,12 +195,7 @@ def transfer_nbytes(kind: str, given: int, ranks: int) -> int:
     if kind == "all_to_all":
         return given * (ranks - 1) // ranks
     if kind == "all_reduce":  # see whole_sum
-        return (
-            given
-            * (ranks - 1)
-            * (1 if given <= SMALL_SUM else 2)
-            // (1 if given <= SMALL_SUM else ranks)
-        )
+        return given * (ranks - 1) if given <= SMALL_SUM else 2 * given * (ranks - 1) // ranks
     return given
 
 

@@ -54,13 +54,13 @@ def launched(
     return done
 
 
-def require_well(ranks: int, job: str) -> None:
+def require_well(ranks: int, job: str, *arguments: str) -> None:
     """Run a job that says of each rank that all is well; one process runs without a launcher."""
     if ranks == 1:
-        done = run([sys.executable, str(JOBS / job)])
+        done = run([sys.executable, str(JOBS / job), *arguments])
         assert (done.stdout, done.stderr) == ("rank 0 of 1: all is well\n", "")
         return
-    done = launched(ranks, job)
+    done = launched(ranks, job, *arguments)
     assert done.returncode == 0, done.stderr
     for rank in range(ranks):
         assert f"rank {rank} of {ranks}: all is well" in done.stdout

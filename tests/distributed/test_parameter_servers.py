@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ import hybrid as hy
 import hybrid.distributed as dist
 from hybrid import nn
 from hybrid.errors import ArgumentError, ArgumentTypeError, HybridError
-from tests.distributed.ranks import JOBS, launched, run
+from tests.distributed.ranks import launched, require_well
 
 nightly = pytest.mark.nightly
 
@@ -22,16 +21,12 @@ nightly = pytest.mark.nightly
     "ranks", [2, pytest.param(3, marks=nightly), pytest.param(4, marks=nightly)]
 )
 def test_servers(ranks: int, tmp_path: Path) -> None:
-    done = launched(ranks, "served.py", str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    for rank in range(ranks):
-        assert f"rank {rank} of {ranks}: all is well" in done.stdout
+    require_well(ranks, "served.py", str(tmp_path))
 
 
 @nightly
 def test_one_process_is_its_own_server(tmp_path: Path) -> None:
-    done = run([sys.executable, str(JOBS / "served.py"), str(tmp_path)])
-    assert (done.stdout, done.stderr) == ("rank 0 of 1: all is well\n", "")
+    require_well(1, "served.py", str(tmp_path))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from hybrid import nn
 from hybrid.distributed.power_sgd import orthonormal
 from hybrid.errors import ArgumentError, ArgumentTypeError, HybridError
 from hybrid.memory.channels import WORLD, Channel
-from tests.distributed.ranks import launched
+from tests.distributed.ranks import require_well
 
 nightly = pytest.mark.nightly
 
@@ -23,10 +23,7 @@ nightly = pytest.mark.nightly
     "ranks", [2, pytest.param(3, marks=nightly), pytest.param(4, marks=nightly)]
 )
 def test_ranks_send_thin_matrices(ranks: int, tmp_path: Path) -> None:
-    done = launched(ranks, "compressed.py", str(tmp_path))
-    assert done.returncode == 0, done.stderr
-    for rank in range(ranks):
-        assert f"rank {rank} of {ranks}: all is well" in done.stdout
+    require_well(ranks, "compressed.py", str(tmp_path))
 
 
 def _bound(**how: Any) -> dist.PowerSGD:

@@ -25,7 +25,15 @@ LEVEL = Level(alpha=1e-5, rates=((1.0, 1e9),), message=1e-4, compare=0.0)
 LEVELS = dict.fromkeys(("core", "socket", "host"), LEVEL)
 MACHINE = Machine(rate=1e10, memory=float(2**39), kept=64.0, source="here")
 TINY = LargeGPT(name="tiny", depth=2, width=64, heads=4, tokens=96, length=16)
-SCRIPT = """
+STEP = """def step(tokens):
+    loss = hy.nn.functional.cross_entropy(model(tokens).reshape((-1, 96)), tokens.reshape((-1,)))
+    optimizer.zero_grad()
+    loss.backward()
+    optimizer.step()
+run = hy.hybridize(step)
+"""
+SCRIPT = (
+    """
 import sys
 import hybrid as hy, hybrid.distributed as dist
 from hybrid.models.gpt import GPT, Config
@@ -34,18 +42,16 @@ model = GPT(Config(tokens=96, block=16, width=64, heads=4, depth=2))
 optimizer = hy.optim.AdamW(model.parameters())
 model, optimizer = dist.data_parallel(model, optimizer, zero=int(sys.argv[1]))
 tokens = hy.ones((1, 16), dtype=hy.int64)
-def step(tokens):
-    loss = hy.nn.functional.cross_entropy(model(tokens).reshape((-1, 96)), tokens.reshape((-1,)))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-run = hy.hybridize(step)
-for _ in range(6):
+"""
+    + STEP
+    + """for _ in range(6):
     run(tokens)
 """
+)
 
 
-SPLIT = """
+SPLIT = (
+    """
 import sys
 import hybrid as hy, hybrid.distributed as dist
 from hybrid.models.gpt import GPT, Config
@@ -60,15 +66,12 @@ for layer in model.h:
         dist.shard(part.weight, mesh, (None, "tp"))
 optimizer = hy.optim.AdamW(model.parameters())
 tokens = hy.ones((1, 64), dtype=hy.int64)
-def step(tokens):
-    loss = hy.nn.functional.cross_entropy(model(tokens).reshape((-1, 96)), tokens.reshape((-1,)))
-    optimizer.zero_grad()
-    loss.backward()
-    optimizer.step()
-run = hy.hybridize(step)
-for _ in range(5):
+"""
+    + STEP
+    + """for _ in range(5):
     run(tokens)
 """
+)
 
 
 def on(ranks: int, per_host: int = 8) -> Network:

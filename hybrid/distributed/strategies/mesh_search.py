@@ -314,21 +314,11 @@ class Chosen:
         own = self._of[axis.comm]
         nodes = [node for node in graph.nodes if node.op is not fill]
         if tuple([_like(node) for node in nodes]) != own.ops:
-            return self._again(graph, axis, given, asked, outers)
+            places = {at: given[v] for at, v in enumerate(graph.params) if v in given}
+            search = LayoutSearch(graph, axis, self.prices, (), places, outers, asked)
+            return search.find().layouts
         ways = dict(zip(nodes, own.ways, strict=True))
         for node in graph.nodes:
             if node.op is fill:
                 ways[node] = ways_of(node, axis)[0]
         return ChosenLayouts(graph, given, ways)
-
-    def _again(
-        self,
-        graph: Graph,
-        axis: MeshAxis,
-        given: Mapping[Value, Placement],
-        asked: Mapping[int, Placement],
-        outers: Sequence[int],
-    ) -> ChosenLayouts:
-        places = {at: given[v] for at, v in enumerate(graph.params) if v in given}
-        search = LayoutSearch(graph, axis, self.prices, (), places, outers, asked)
-        return search.find().layouts
