@@ -5,7 +5,6 @@ They are the run of their call: nothing is computed twice.
 
 from __future__ import annotations
 
-import functools
 import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
@@ -24,6 +23,7 @@ from hybrid.calls.recapture_reasons import (
     record_of,
     why_unpaid,
 )
+from hybrid.core.dataclass import cached_attribute
 from hybrid.core.tree import flatten
 from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import STATE
@@ -107,7 +107,7 @@ class PlanRequest:
     ) -> None:
         self.call, self.family, self.sizes, self.served = call, family, sizes, served
 
-    @functools.cached_property
+    @cached_attribute
     def need(self) -> Need:
         """What the ledger knows it by."""
         if self.served is not None:

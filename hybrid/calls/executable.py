@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -14,7 +13,7 @@ from hybrid.autodiff.tape import Pull, node_of, pulled_back
 from hybrid.calls.bind.generate import bind, holds
 from hybrid.calls.bind.precomputed import PrecomputedResults, fits, fixed_sources
 from hybrid.calls.bind.stream_call import QueuedBinding
-from hybrid.core.dataclass import dataclass, field
+from hybrid.core.dataclass import cached_attribute, dataclass, field
 from hybrid.core.timing import phase
 from hybrid.core.tree import LEAF
 from hybrid.core.types import TensorType
@@ -191,7 +190,7 @@ class Planned:
         except AttributeError:  # a method, or a place that was read, is gone
             return None
 
-    @functools.cached_property
+    @cached_attribute
     def queued(self) -> Any:
         """``run`` in a stream."""
         record = None if self.capture.gradient is None else self._record

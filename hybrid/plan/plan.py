@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 from weakref import WeakValueDictionary
 
-from hybrid.core.dataclass import dataclass
+from hybrid.core.dataclass import cached_attribute, dataclass
 from hybrid.core.imports import above
 from hybrid.core.timing import phase
 from hybrid.core.types import TensorType
@@ -59,7 +58,7 @@ class Plan:
     def calls_python(self) -> bool:
         return self.callbacks is not None
 
-    @functools.cached_property
+    @cached_attribute
     def _made_of(self) -> tuple[Graph, Lowered, Placement]:
         return self.origin()
 
@@ -75,7 +74,7 @@ class Plan:
     def placement(self) -> Placement:
         return self._made_of[2]
 
-    @functools.cached_property
+    @cached_attribute
     def steps(self) -> tuple[Step, ...]:
         """In the order of their numbers, those of blocks included."""
         return tuple([step for block in StepWriter(*self._made_of[1:]).blocks for step in block])

@@ -1,9 +1,12 @@
 """hybrid.core.dataclass: objects behave as those of the standard library's dataclasses."""
 
+import ast
 import copy
 import dataclasses
 import inspect
 import pickle
+import threading
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -132,3 +135,63 @@ def test_a_repr_that_holds_itself_ends() -> None:
     found = Derived(1, [])
     found.b.append(found)
     assert repr(found) == "Derived(a=1, b=[...])"
+
+
+# Cached attributes ------------------------------------------------------------------------------
+
+
+class Slow:
+    """An object that computes ``value`` when ``may`` is set."""
+
+    def __init__(self) -> None:
+        self.begun, self.may, self.computed = threading.Event(), threading.Event(), 0
+
+    @classes.cached_attribute
+    def value(self) -> object:
+        """What it is."""
+        self.begun.set()
+        assert self.may.wait(10)
+        self.computed += 1
+        return object()
+
+
+def test_a_cached_attribute_is_computed_once_for_each_object() -> None:
+    one, other = Slow(), Slow()
+    one.may.set(), other.may.set()
+    assert one.value is one.value is not other.value
+    assert (one.computed, Slow.value.__doc__) == (1, "What it is.")
+
+
+def test_an_object_does_not_wait_for_another_that_computes() -> None:
+    slow, quick = Slow(), Slow()
+    quick.may.set()
+    thread = threading.Thread(target=lambda: slow.value, daemon=True)
+    thread.start()
+    assert slow.begun.wait(10)
+    quick.value  # noqa: B018
+    assert thread.is_alive()
+    slow.may.set()
+    thread.join()
+
+
+def test_threads_that_compute_at_once_get_one_value() -> None:
+    slow, found = Slow(), []
+    threads = [threading.Thread(target=lambda: found.append(slow.value)) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    slow.may.set()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 3 and len(set(found)) == 1
+
+
+def test_the_package_has_no_cached_property_that_locks() -> None:
+    package = Path(classes.__file__).parents[1]
+    marked = [
+        f"{path}:{node.lineno}"
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.FunctionDef)
+        and any("cached_property" in ast.unparse(mark) for mark in node.decorator_list)
+    ]
+    assert not marked

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.calls.files.purity import is_pure, searched
+from hybrid.core.dataclass import cached_attribute
 from hybrid.core.types import DType, TensorType
 
 try:
@@ -63,7 +64,7 @@ class Tokens:
         """Add the tokens of ``value``; raises Unkeepable."""
         raise NotImplementedError
 
-    @functools.cached_property
+    @cached_attribute
     def digest(self) -> str:
         """The digest of all tokens: 160 bits in hexadecimal."""
         # In the version without references: those depend on what else holds a value.

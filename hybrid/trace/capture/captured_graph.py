@@ -6,7 +6,7 @@ import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from hybrid.core.dataclass import dataclass, field
+from hybrid.core.dataclass import cached_attribute, dataclass, field
 from hybrid.core.sizes import OpenSizes
 from hybrid.core.tree import Several, Structure, unflatten, unflatten_several
 from hybrid.core.types import TensorType
@@ -35,7 +35,7 @@ class LazyGraph:
     inputs: tuple[TensorType, ...]
     make: Callable[[], tuple[Graph, frozenset[Value] | None]]
 
-    @functools.cached_property
+    @cached_attribute
     def made(self) -> tuple[Graph, frozenset[Value] | None]:
         """What ``make`` gives."""
         return self.make()
@@ -275,7 +275,7 @@ class OpenAxes:
         there += [leaves[i] for i in self.numbers]
         return values if self._evaluate(*every) == there else None
 
-    @functools.cached_property
+    @cached_attribute
     def _evaluate(self) -> Callable[..., list[Any]]:
         """What gives the sizes of all such tensors, and the ints, for values of the symbols."""
         own = (*self.types.values(), *self.outside.values())
