@@ -17,7 +17,17 @@ from typing import Any
 import numpy as np
 
 from hybrid.bench.compare import problems
-from hybrid.bench.compare.problems import D2L, GPT, LSTM, MLP, RESNET18, RESNET20, TINY, Problem
+from hybrid.bench.compare.problems import (
+    D2L,
+    ENCODER,
+    GPT,
+    LSTM,
+    MLP,
+    RESNET18,
+    RESNET20,
+    TINY,
+    Problem,
+)
 
 
 @dataclass(frozen=True)
@@ -158,6 +168,15 @@ def _sentences(width: int) -> Amount:
                 parts=len(problems.LENGTHS))  # fmt: skip
 
 
+def _embedded(batch: int) -> Amount:
+    """Weights of bytes are read once, numbers of the sentences come and go."""
+    weights = ENCODER.depth * (4 + 2 * ENCODER.widen) * ENCODER.width**2
+    attention = ENCODER.depth * 2 * ENCODER.length * ENCODER.width
+    flops = 2 * batch * ENCODER.length * (weights + attention)
+    moved = weights + 8 * batch * ENCODER.length * ENCODER.width
+    return Amount(f"batch {batch}", partial(problems.embedded, batch), flops, moved)
+
+
 def _elementwise(size: int, label: str) -> Amount:
     return Amount(label, partial(problems.vectors, size), 7 * size, 8 * size)
 
@@ -218,6 +237,8 @@ WORKLOADS = {
             _layer(*sizes, 8) for sizes in _LAYERS), _OF_BYTES),
         Contest("int8_resnet18", "ResNet-18 of int8 weights and uint8 images, quantized by each", (
             _photographs(1),), _OF_NETWORKS),
+        Contest("int8_encoder", "six encoder layers of 384, 128 tokens, int8 weights and rows", (
+            _embedded(1), _embedded(8)), _OF_NETWORKS),
         Contest("int4_linear", "a linear layer of weights of 4 bits in groups of 32", tuple(
             _layer(*sizes, 4) for sizes in _FEW), _OF_HALVES),
         Contest("int4_bytes", "the same with rows of int8", tuple(

@@ -248,19 +248,28 @@ class GPTSizes:
 GPT = GPTSizes()
 
 
-LENGTHS = tuple(int(n) for n in np.random.RandomState(5).permutation(200) + 5)
-HEADS, WIDEN = 4, 2
+@dataclass(frozen=True)
+class EncoderSizes:
+    """The sizes of an encoder of sentences, those of MiniLM."""
+
+    length: int = 128
+    width: int = 384
+    heads: int = 12
+    widen: int = 4
+    depth: int = 6
 
 
-def sentences(width: int) -> Problem:
-    """Sentences [1, length, width] of all ``LENGTHS``, and an encoder layer of a transformer."""
-    draw = np.random.RandomState(0)
+ENCODER = EncoderSizes()
+
+
+def encoder_layer(draw: np.random.RandomState, width: int, widen: int, prefix: str = "") -> Arrays:
+    """An encoder layer of a transformer; names of its parameters begin with ``prefix``."""
     found = {}
     for name, entering, leaving in (
         ("self_attn.in_proj", width, 3 * width),
         ("self_attn.out_proj", width, width),
-        ("linear1", width, WIDEN * width),
-        ("linear2", WIDEN * width, width),
+        ("linear1", width, widen * width),
+        ("linear2", widen * width, width),
     ):
         found |= linear(draw, name, entering, leaving)
     for name in ("norm1", "norm2"):
@@ -268,6 +277,25 @@ def sentences(width: int) -> Problem:
         found[f"{name}.bias"] = normal(draw, width, scale=0.1)
     for part in ("weight", "bias"):  # of three matrices in one
         found[f"self_attn.in_proj_{part}"] = found.pop(f"self_attn.in_proj.{part}")
+    return {prefix + name: values for name, values in found.items()}
+
+
+def embedded(batch: int) -> Problem:
+    """Embedded sentences [batch, length, width], and the layers of an encoder of ``ENCODER``."""
+    draw, found = np.random.RandomState(0), {}
+    for layer in range(ENCODER.depth):
+        found |= encoder_layer(draw, ENCODER.width, ENCODER.widen, f"layers.{layer}.")
+    return Problem((normal(draw, batch, ENCODER.length, ENCODER.width),), found)
+
+
+LENGTHS = tuple(int(n) for n in np.random.RandomState(5).permutation(200) + 5)
+HEADS, WIDEN = 4, 2
+
+
+def sentences(width: int) -> Problem:
+    """Sentences [1, length, width] of all ``LENGTHS``, and an encoder layer of a transformer."""
+    draw = np.random.RandomState(0)
+    found = encoder_layer(draw, width, WIDEN)
     return Problem(tuple(normal(draw, 1, n, width) for n in LENGTHS), found, (width,))
 
 

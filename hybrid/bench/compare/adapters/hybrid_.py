@@ -13,6 +13,7 @@ import numpy as np
 import hybrid as hy
 from hybrid.bench.compare.adapter import WorkloadProgram, function, functions, gradients, training
 from hybrid.bench.compare.problems import (
+    ENCODER,
     GPT,
     HEADS,
     RESNET18,
@@ -272,6 +273,14 @@ def encoder_layer(problem: Problem) -> hy.nn.Module:
     return loaded(layer, problem).eval().requires_grad_(False)
 
 
+def encoder(_: Problem) -> hy.nn.Module:
+    width = ENCODER.width
+    layer = hy.nn.TransformerEncoderLayer(
+        width, ENCODER.heads, ENCODER.widen * width, batch_first=True
+    )
+    return hy.nn.TransformerEncoder(layer, ENCODER.depth)
+
+
 def lengths(problem: Problem, variant: str) -> WorkloadProgram:
     layer, inputs = encoder_layer(problem), [hy.asarray(array) for array in problem.inputs]
     layer(inputs[0][:, :2])  # what is imported when first needed is
@@ -340,6 +349,7 @@ PROGRAMS = {
     "gemm": gemm,
     "int8_linear": quantized(linear, "dynamic"),
     "int8_resnet18": quantized(lambda _: ResNet(RESNET18, 1000, large=True), "static"),
+    "int8_encoder": quantized(encoder, "dynamic"),
     "int4_linear": quantized(linear, "weight_only", bits=4, group_size=32),
     "int4_bytes": quantized(linear, "dynamic", bits=4, group_size=32),
     "conv": inference(convolution),

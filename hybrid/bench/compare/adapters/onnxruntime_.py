@@ -14,6 +14,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from hybrid.bench.compare.adapter import WorkloadProgram, function, functions
 from hybrid.bench.compare.problems import (
+    ENCODER,
     GPT,
     HEADS,
     RESNET18,
@@ -243,17 +244,32 @@ def conv(model: ModelGraph, x: str) -> str:
     return model.add("Conv", x, weight, strides=[stride] * 2, pads=[pad] * 4)
 
 
+def encoder_layer(model: ModelGraph, x: str, width: int, heads: int, prefix: str = "") -> str:
+    """A layer whose parameters begin with ``prefix``, on [batch, length, width] of any length."""
+    parts = model.linear(f"{prefix}self_attn.in_proj", x, "_")
+    seen = attended(model, *split_heads(model, parts, width, heads), width // heads)
+    seen = model.add("Transpose", seen, perm=[0, 2, 1, 3])
+    seen = model.add("Reshape", seen, np.asarray([0, 0, width], np.int64))
+    seen = model.linear(f"{prefix}self_attn.out_proj", seen)
+    y = model.normed(f"{prefix}norm1", model.add("Add", x, seen))
+    wide = model.add("Relu", model.linear(f"{prefix}linear1", y))
+    return model.normed(
+        f"{prefix}norm2", model.add("Add", y, model.linear(f"{prefix}linear2", wide))
+    )
+
+
+def encoder_graph(model: ModelGraph, x: str) -> str:
+    for layer in range(ENCODER.depth):
+        x = encoder_layer(model, x, ENCODER.width, ENCODER.heads, f"layers.{layer}.")
+    return x
+
+
 def lengths(problem: Problem, _: str) -> WorkloadProgram:
     """One session, whose model leaves the length open."""
     (width,) = problem.sizes
     model = ModelGraph(Problem(problem.inputs[:1], problem.parameters))
     (x,) = model.inputs
-    heads = split_heads(model, model.linear("self_attn.in_proj", x, "_"), width, HEADS)
-    seen = model.add("Transpose", attended(model, *heads, width // HEADS), perm=[0, 2, 1, 3])
-    seen = model.add("Reshape", seen, np.asarray([0, 0, width], np.int64))
-    y = model.normed("norm1", model.add("Add", x, model.linear("self_attn.out_proj", seen)))
-    wide = model.add("Relu", model.linear("linear1", y))
-    y = model.normed("norm2", model.add("Add", y, model.linear("linear2", wide)))
+    y = encoder_layer(model, x, width, HEADS)
     session = loaded(model.bytes(y, open_axes=(1,)))
     return functions(lambda: [session.run(None, {x: one})[0] for one in problem.inputs])
 
@@ -361,6 +377,7 @@ PROGRAMS = {
     "gemm": gemm,
     "int8_linear": of(linear_layer, made=quantized_by_rows),
     "int8_resnet18": of(resnet18_graph, made=quantized_by_data),
+    "int8_encoder": of(encoder_graph, made=quantized_by_rows),
     "int4_linear": grouped(1),
     "int4_bytes": grouped(4),
     "conv": conv,

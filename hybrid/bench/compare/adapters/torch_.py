@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,7 @@ from torch.nn import functional
 
 from hybrid.bench.compare.adapter import WorkloadProgram, function, functions, gradients, training
 from hybrid.bench.compare.problems import (
+    ENCODER,
     GPT,
     HEADS,
     RESNET18,
@@ -324,19 +326,62 @@ def while_loop(problem: Problem, variant: str) -> WorkloadProgram:
     return function(run, lambda found: array(found) / SMALL)
 
 
-def int8_linear(problem: Problem, variant: str) -> WorkloadProgram:
-    """A layer of the dynamic quantization of PyTorch."""
+class EncoderLayer(nn.Module):
+    """A layer of the encoder, of linear layers alone: those are what PyTorch quantizes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        width, inner = ENCODER.width, ENCODER.widen * ENCODER.width
+        self.self_attn = nn.ModuleDict(
+            {"in_proj": nn.Linear(width, 3 * width), "out_proj": nn.Linear(width, width)}
+        )
+        self.linear1, self.linear2 = nn.Linear(width, inner), nn.Linear(inner, width)
+        self.norm1, self.norm2 = nn.LayerNorm(width), nn.LayerNorm(width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        batch, length, width = x.shape
+        parts = self.self_attn["in_proj"](x).split(width, 2)
+        apart = (p.view(batch, length, ENCODER.heads, -1).transpose(1, 2) for p in parts)
+        seen = functional.scaled_dot_product_attention(*apart)
+        seen = self.self_attn["out_proj"](seen.transpose(1, 2).reshape(batch, length, width))
+        y = self.norm1(x + seen)
+        return self.norm2(y + self.linear2(functional.relu(self.linear1(y))))
+
+
+class Encoder(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([EncoderLayer() for _ in range(ENCODER.depth)])
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for layer in self.layers:
+            x = layer(x)
+        return x
+
+
+def linear(problem: Problem) -> nn.Module:
     leaving, entering = problem.parameters["weight"].shape
-    network = nn.Sequential(nn.Linear(entering, leaving, bias=False)).eval()
-    network[0].weight = nn.Parameter(torch.tensor(problem.parameters["weight"]))
-    made = torch.ao.quantization.quantize_dynamic(network, {nn.Linear}, torch.qint8)
-    call, (x,) = ready(made, variant), tensors(problem)
+    return nn.Linear(entering, leaving, bias=False)
 
-    def run() -> torch.Tensor:
-        with torch.inference_mode():
-            return call(x)
 
-    return function(run, array)
+def quantized(make: Callable[[Problem], nn.Module]) -> Callable[[Problem, str], WorkloadProgram]:
+    """The program that calls a network after the dynamic quantization of PyTorch."""
+
+    def program(problem: Problem, variant: str) -> WorkloadProgram:
+        named = {k.replace("in_proj_", "in_proj."): v for k, v in problem.parameters.items()}
+        network = loaded(make(problem), replace(problem, parameters=named)).eval()
+        made = torch.ao.quantization.quantize_dynamic(
+            nn.Sequential(network), {nn.Linear}, torch.qint8
+        )
+        call, (x,) = ready(made, variant), tensors(problem)
+
+        def run() -> torch.Tensor:
+            with torch.inference_mode():
+                return call(x)
+
+        return function(run, array)
+
+    return program
 
 
 PROGRAMS = {
@@ -370,7 +415,8 @@ PROGRAMS = {
     "softmax": softmax,
     "layernorm": inference(lambda p: nn.LayerNorm(p.inputs[0].shape[1])),
     "gemm": gemm,
-    "int8_linear": int8_linear,
+    "int8_linear": quantized(linear),
+    "int8_encoder": quantized(lambda _: Encoder()),
     "conv": inference(convolution),
     "attention": attention,
     "lengths": lengths,
