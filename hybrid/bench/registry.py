@@ -35,10 +35,11 @@ Way = Callable[[], Any] | TimedWay
 
 @dataclass(frozen=True)
 class Target:
-    """The time that a way may take: ``share`` of that of the first way, and ``more`` seconds."""
+    """The time that a way may take: ``share`` of that of another, and ``more`` seconds."""
 
     share: float
     more: float = 0.0
+    beside: str = ""  # the other way; else the first
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,7 @@ class Case:
     budgets: Mapping[str, float] = field(
         default_factory=dict
     )  # seconds that a part may take, by way
-    targets: Mapping[str, Target] = field(default_factory=dict)  # beside the first way, by way
+    targets: Mapping[str, tuple[Target, ...]] = field(default_factory=dict)  # by way
     clock: str = "wall"  # or "cpu", for a machine that others use, too
 
 

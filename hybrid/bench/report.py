@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.bench.registry import Target
 from hybrid.bench.runner import Result, WayLine
 from hybrid.memory import native
 
@@ -37,10 +38,9 @@ def spread(line: WayLine) -> str:
     return f"{low.split()[0]} - {high.split()[0]}"
 
 
-def beside_target(result: Result, line: WayLine) -> str:
-    """The time of ``line`` as a share of the first way's, or what it takes more, and its target."""
-    assert line.target is not None
-    first, target = result.lines[0], line.target
+def beside_target(result: Result, line: WayLine, target: Target) -> str:
+    """The time of ``line`` as a share of another way's, or what it takes more, and its target."""
+    first = result.line(target.beside)
     apart = line.timing.median - target.share * first.timing.median
     if target.more:
         gone = f"-{duration(-apart)}" if apart < 0 else duration(apart)

@@ -24,7 +24,7 @@ class WayLine:
     speedup: float  # the first way's time over this one's
     gflops: float | None
     budget: float | None = None  # seconds that it may take
-    target: Target | None = None  # beside the first way
+    targets: tuple[Target, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -36,6 +36,10 @@ class Result:
     threads: int
     lines: tuple[WayLine, ...]
     facts: dict[str, str]
+
+    def line(self, way: str) -> WayLine:
+        """That of ``way``, or the first if that is not named."""
+        return next(line for line in self.lines if way in ("", line.way))
 
 
 @contextmanager
@@ -94,7 +98,7 @@ def run_case(
             speedup=base / timing.median,
             gflops=None if case.flops is None else case.flops / timing.median / 1e9,
             budget=case.budgets.get(name),
-            target=case.targets.get(name),
+            targets=case.targets.get(name, ()),
         )
         for name, timing in timings.items()
     )

@@ -49,11 +49,12 @@ def test_spread_keeps_the_unit_of_the_median() -> None:
         (2.2e-6, Target(1.0, more=0.3e-6), "200 ns more than eager, target 300 ns"),
         (1.8e-6, Target(1.0, more=0.3e-6), "-200 ns more than eager, target 300 ns"),
         (2.4e-6, Target(1.0, more=0.3e-6), "400 ns more than eager, target 300 ns, over"),
+        (2.4e-6, Target(0.9, beside="torch"), "0.80 of torch, target 0.90"),
     ],
 )
-def test_targets_are_beside_the_first_way(seconds: float, target: Target, expected: str) -> None:
-    first, line = (
-        WayLine("eager", SampleTiming(time, time, time, 5, 1), 0.0, 1.0, None, target=aim)
-        for time, aim in ((2e-6, None), (seconds, target))
+def test_targets_are_beside_another_way(seconds: float, target: Target, expected: str) -> None:
+    lines = tuple(
+        WayLine(way, SampleTiming(time, time, time, 5, 1), 0.0, 1.0, None)
+        for way, time in (("eager", 2e-6), ("torch", 3e-6), ("hybridized", seconds))
     )
-    assert beside_target(Result("sizes", "sums", 1, (first, line), {}), line) == expected
+    assert beside_target(Result("sizes", "sums", 1, lines, {}), lines[-1], target) == expected

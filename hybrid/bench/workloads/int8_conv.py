@@ -81,5 +81,10 @@ def convolution(
         "dynamic": lambda: layers["dynamic"](x),
     }
     return Case(
-        label=label, ways=ways, check=check, threads=1, targets={"products": SLOWEST}, clock="cpu"
+        label=label,
+        ways=ways,
+        check=check,
+        threads=1,
+        targets={"products": (SLOWEST,)},
+        clock="cpu",
     )

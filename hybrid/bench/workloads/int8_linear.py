@@ -60,7 +60,7 @@ def layer(rows: int, inner: int, columns: int, share: float) -> Case:
         check=check,
         threads=1,
         clock="cpu",
-        targets={"dynamic": Target(share)},
+        targets={"dynamic": (Target(share),)},
     )
 
 

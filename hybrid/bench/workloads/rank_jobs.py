@@ -13,13 +13,18 @@ from pathlib import Path
 from typing import Any
 
 from hybrid.bench import registry
+from hybrid.bench.peers import installed
 from hybrid.bench.registry import BenchError, Case, Target, workload
 
 SCRIPT = Path(registry.__file__).with_name("rank_steps.py")
+TORCH_SCRIPT = SCRIPT.with_name("torch_rank_steps.py")
 LABELS = {"mlp": "MLP, 8 MB of gradients, batch 256", "gpt": "GPT, 0.8 million weights, batch 16"}
 STARTING = 120.0  # seconds
 SHARE = 1 / 1.8  # of the time of one rank that two may take
+OF_TORCH = 0.9  # of the time of PyTorch
 SHARDS = 8  # 32 rows each
+OF_SHARDS = 1.1  # of the time without shards
+SHARDED, TORCH = f"2 ranks, {SHARDS} shards", "torch, 2 ranks"  # ways
 
 
 class RankJob:
@@ -41,19 +46,25 @@ class RankJob:
             self.losses = [loss for _, loss in answers]
         return max(seconds for seconds, _ in answers)
 
+    def commands(self, port: int) -> list[list[str]]:
+        """What starts the ranks, each of which connects to ``port``."""
+        launch = ["-m", "hybrid", "launch", "-n", str(self.ranks)]
+        arguments = [str(SCRIPT), self.kind, self.shards, str(port)]
+        return [[sys.executable, *(launch if self.ranks > 1 else []), *arguments]]
+
     def _start(self) -> None:
         with Listener(("127.0.0.1", 0)) as listener:
             listener._listener._socket.settimeout(STARTING)  # type: ignore[attr-defined]
-            arguments = [str(SCRIPT), self.kind, self.shards, str(listener.address[1])]
-            launch = ["-m", "hybrid", "launch", "-n", str(self.ranks)]
-            command = [sys.executable, *(launch if self.ranks > 1 else []), *arguments]
-            environment = os.environ | {"HYBRID_NUM_THREADS": "1"}
-            process = subprocess.Popen(
-                command, env=environment, stdin=subprocess.DEVNULL, start_new_session=True,
-                cwd=tempfile.gettempdir(),  # where no source folder is in the way
-            )  # fmt: skip
+            environment = os.environ | {"HYBRID_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+            processes = [
+                subprocess.Popen(
+                    command, env=environment, stdin=subprocess.DEVNULL, start_new_session=True,
+                    cwd=tempfile.gettempdir(),  # where no source folder is in the way
+                )
+                for command in self.commands(listener.address[1])
+            ]  # fmt: skip
             connections: list[Connection] = []
-            weakref.finalize(self, end, process, connections)
+            weakref.finalize(self, end, processes, connections)
             try:
                 found = {c.recv(): c for c in (listener.accept() for _ in range(self.ranks))}
             except OSError:
@@ -64,16 +75,28 @@ class RankJob:
             self.connections = connections
 
 
-def end(process: subprocess.Popen[bytes], connections: list[Any]) -> None:
+class TorchJob(RankJob):
+    """The same steps by ranks of PyTorch, which has no launcher that needs no port of its own."""
+
+    def commands(self, port: int) -> list[list[str]]:
+        folder = tempfile.TemporaryDirectory()
+        weakref.finalize(self, folder.cleanup)
+        meeting = os.path.join(folder.name, "ranks")
+        script = [sys.executable, str(TORCH_SCRIPT), self.kind, str(self.ranks)]
+        return [[*script, str(rank), meeting, str(port)] for rank in range(self.ranks)]
+
+
+def end(processes: list[subprocess.Popen[bytes]], connections: list[Any]) -> None:
     """Let a job end, which nobody asks for more."""
     for connection in connections:
         with contextlib.suppress(OSError):
             connection.send(0)
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(20)
-    if process.poll() is None:
-        process.terminate()
-        process.wait(20)
+    for process in processes:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(20)
+        if process.poll() is None:
+            process.terminate()
+            process.wait(20)
 
 
 @workload(
@@ -86,11 +109,13 @@ def distributed() -> list[Case]:
 
 
 def _case(kind: str, label: str) -> Case:
-    jobs = {
+    jobs: dict[str, RankJob] = {
         "1 rank": RankJob(kind, 1, "alone"),
         "2 ranks": RankJob(kind, 2, "ranks"),
-        f"2 ranks, {SHARDS} shards": RankJob(kind, 2, str(SHARDS)),
+        SHARDED: RankJob(kind, 2, str(SHARDS)),
     }
+    if installed("torch"):
+        jobs[TORCH] = TorchJob(kind, 2, "ranks")
 
     def check() -> dict[str, str]:
         first = [job.losses[0] for job in jobs.values()]
@@ -100,4 +125,8 @@ def _case(kind: str, label: str) -> Case:
             raise BenchError(f"{label}: the losses of the first step are {first}")
         return {"loss": f"{first[0]:.5f} on any number of ranks"}
 
-    return Case(label=label, ways=jobs, check=check, targets={"2 ranks": Target(SHARE)})
+    of_two, of_shards = [Target(SHARE)], Target(OF_SHARDS, beside="2 ranks")
+    if TORCH in jobs:
+        of_two.append(Target(OF_TORCH, beside=TORCH))
+    targets = {"2 ranks": tuple(of_two), SHARDED: (of_shards,)}
+    return Case(label=label, ways=jobs, check=check, targets=targets)

@@ -65,7 +65,7 @@ class InNewProcess:
 
 
 def timed(label: str, ways: Mapping[str, Way], check: Callable[[], Mapping[str, str]],
-          targets: Mapping[str, Target], parts: int = 1) -> Case:  # fmt: skip
+          targets: Mapping[str, tuple[Target, ...]], parts: int = 1) -> Case:  # fmt: skip
     return Case(
         label=label, ways=ways, check=check, targets=targets, parts=parts, threads=1, clock="cpu"
     )
@@ -84,7 +84,7 @@ def beside(label: str, function: Callable[..., Any], arguments: Sequence[Any], s
         require_same_bits(label, function(*arguments), captured(*arguments))
         return {}
 
-    return timed(label, ways, check, {"hybridized": Target(share)}, parts)
+    return timed(label, ways, check, {"hybridized": (Target(share),)}, parts)
 
 
 def layer_of(width: int) -> tuple[Maker, Callable[[Any], Any]]:
@@ -115,7 +115,7 @@ def each_length_once(width: int) -> Case:
         return {label: f"not installed: {', '.join(missing)}"} if missing else {}
 
     ways: dict[str, Way] = {"eager": eager, "hybridized": fresh, "eager, again": seen, **others}
-    return timed(label, ways, check, {"hybridized": Target(0.6)}, parts=len(LENGTHS))
+    return timed(label, ways, check, {"hybridized": (Target(0.6),)}, parts=len(LENGTHS))
 
 
 def seen_before(label: str, make: Maker, make_alone: Maker, inputs: Sequence[Any],
@@ -130,7 +130,7 @@ def seen_before(label: str, make: Maker, make_alone: Maker, inputs: Sequence[Any
         return {}
 
     ways = {"alone": lambda: alone(x), "open": lambda: opened(x)}
-    return timed(label, ways, check, {"open": target})
+    return timed(label, ways, check, {"open": (target,)})
 
 
 def sizes_seen_before() -> Iterator[Case]:
@@ -170,7 +170,7 @@ def first_calls(width: int) -> Case:
             require_same_bits(f"{label}: {name}", [layer(x)], way.found)
         return {}
 
-    return timed(label, ways, check, {"first call": Target(1.1)})
+    return timed(label, ways, check, {"first call": (Target(1.1),)})
 
 
 def attended(query: Any, key: Any, value: Any, keys: Any, values: Any) -> tuple[Any, Any, Any]:
@@ -206,7 +206,7 @@ def in_the_long_run(label: str, ways: dict[str, Way], captured: Any) -> Case:
             ways["hybridized"]()
         return {label: f"{len(captured.plans)} captures; timed after {SETTLED} caches"}
 
-    return timed(label, ways, check, {"hybridized": Target(0.7)}, parts=TOKENS)
+    return timed(label, ways, check, {"hybridized": (Target(0.7),)}, parts=TOKENS)
 
 
 class Cache:

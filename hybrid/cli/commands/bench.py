@@ -259,8 +259,8 @@ def show(results: list[Result]) -> None:
                 over = "" if line.timing.median <= line.budget else ", over"
                 took = f"{duration(line.timing.median)} of {duration(line.budget)}{over}"
                 console.print(f"{result.workload}: {result.case}, {line.way}: {took}")
-            if line.target is not None:
-                told = beside_target(result, line)
+            for target in line.targets:
+                told = beside_target(result, line, target)
                 console.print(f"{result.workload}: {result.case}, {line.way}: {told}")
 
 

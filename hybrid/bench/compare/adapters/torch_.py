@@ -22,6 +22,7 @@ from hybrid.bench.compare.problems import (
     SMALL,
     STEP,
     WIDEN,
+    GPTSizes,
     Problem,
     projects,
 )
@@ -231,11 +232,11 @@ def lstm_train(problem: Problem, variant: str) -> WorkloadProgram:
 
 
 class Layer(nn.Module):
-    """One layer of the GPT: attention, then a perceptron."""
+    """One layer of a GPT: attention, then a perceptron."""
 
-    def __init__(self) -> None:
+    def __init__(self, sizes: GPTSizes) -> None:
         super().__init__()
-        width = GPT.width
+        width, self.heads = sizes.width, sizes.heads
         self.ln_1, self.ln_2 = nn.LayerNorm(width), nn.LayerNorm(width)
         self.attn = nn.ModuleDict(
             {"c_attn": nn.Linear(width, 3 * width), "c_proj": nn.Linear(width, width)}
@@ -247,7 +248,7 @@ class Layer(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         batch, length, width = x.shape
         parts = self.attn["c_attn"](self.ln_1(x)).split(width, 2)
-        query, key, value = (p.view(batch, length, GPT.heads, -1).transpose(1, 2) for p in parts)
+        query, key, value = (p.view(batch, length, self.heads, -1).transpose(1, 2) for p in parts)
         seen = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         x = x + self.attn["c_proj"](seen.transpose(1, 2).reshape(batch, length, width))
         wide = functional.gelu(self.mlp["c_fc"](self.ln_2(x)), approximate="tanh")
@@ -255,12 +256,12 @@ class Layer(nn.Module):
 
 
 class SmallGPT(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self, sizes: GPTSizes = GPT) -> None:
         super().__init__()
-        self.wte = nn.Embedding(GPT.tokens, GPT.width)
-        self.wpe = nn.Embedding(GPT.length, GPT.width)
-        self.h = nn.ModuleList([Layer() for _ in range(GPT.depth)])
-        self.ln_f = nn.LayerNorm(GPT.width)
+        self.wte = nn.Embedding(sizes.tokens, sizes.width)
+        self.wpe = nn.Embedding(sizes.length, sizes.width)
+        self.h = nn.ModuleList([Layer(sizes) for _ in range(sizes.depth)])
+        self.ln_f = nn.LayerNorm(sizes.width)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
         x = self.wte(tokens) + self.wpe.weight[: tokens.shape[1]]
