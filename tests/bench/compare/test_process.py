@@ -144,6 +144,7 @@ def test_everyone_gets_as_many_threads() -> None:
     assert one["XLA_FLAGS"] == "--xla_cpu_multi_thread_eigen=false"
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize(
     ("seconds", "least", "most"), [(0.0, 0.0, 0.4), (0.15, 0.14, 0.5), (2.0, 0.5, 1.5)]
 )
