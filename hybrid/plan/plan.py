@@ -14,6 +14,7 @@ from hybrid.errors import Location, NativeError, locate
 from hybrid.ir import Graph, inlined
 from hybrid.memory import native
 from hybrid.plan.agreement import Agreement
+from hybrid.plan.concatenation import join_in_place
 from hybrid.plan.host import Callbacks, host_function
 from hybrid.plan.lower import lower
 from hybrid.plan.memory import ALIGNMENT, Placement, place
@@ -169,6 +170,7 @@ def lowered_of(graph: Graph, parallel: bool = True) -> tuple[Lowered, Placement]
     """``graph`` as steps in the order in which they run, and where their values lie."""
     with phase("lower"):
         lowered = lower(inlined(graph))
+        join_in_place(lowered)
     if parallel:
         with phase("schedule"):
             overlap(lowered)

@@ -212,7 +212,7 @@ def overwrites(step: Step, output: View, host: Buffer) -> bool:
         source = step.inputs[0]
         others = [v for v in step.inputs[1:] if v.buffer.root is host]
         whole = source.dense and host.nbytes == output.buffer.nbytes
-        return source.buffer.root is host and whole and not others
+        return source.buffer.root is host and whole and not others and _covers(output)
     if not step.ops:
         return False
     read = output is step.outputs[0] or any(v.buffer.root is host for v in step.inputs)
@@ -243,4 +243,9 @@ def overwrites(step: Step, output: View, host: Buffer) -> bool:
             return False
     readers = set(places)
     last_read = max((i for i, op in enumerate(step.ops) if readers & set(op.args)), default=-1)
-    return bool(places) and last_read <= written
+    return bool(places) and last_read <= written and _covers(output)
+
+
+def _covers(view: View) -> bool:
+    """Whether ``view``, which is dense, is of all bytes of its buffer, not of a part of it."""
+    return view.type.nbytes == view.buffer.nbytes

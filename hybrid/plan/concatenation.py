@@ -1,0 +1,300 @@
+"""Concatenation in place: what is joined is computed where it is to lie.
+
+Before::                              After::
+
+    a = matmul x                          line[0:8] = matmul x
+    b = exp y                             line[8:12] = exp y
+    line[0:8] = copy a
+    line[8:12] = copy b
+
+So the parts of a stack, of a line of gradients, of channels of one image are views, and nothing is
+copied.  A part has its place in what it is joined to if it is all of a buffer of scratch that steps
+of the same block make, and which no loop moves; it lies there without gaps; and nobody writes there
+but they.  What is in two places keeps a copy in one of them.
+
+What is joined then lives as long as its parts do: where more memory would be alive at once than the
+steps needed before, the parts that are made first keep their copies.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from hybrid.core.dataclass import dataclass, field, replace
+from hybrid.core.size_functions import value_here
+from hybrid.ir import View
+from hybrid.plan.lower import without
+from hybrid.plan.steps import Buffer, Control, Lowered, Step, overwrites, touched, walk
+
+ALIGNMENT = 64  # of places in the arena
+
+
+def join_in_place(lowered: Lowered) -> None:
+    """Let parts of what ``lowered`` concatenates be computed where they are to lie."""
+    if not any(map(_may_fall_away, lowered.walk())):
+        return
+    uses = _Uses()
+    uses.block(lowered.steps, ())
+    copies = uses.copies_in_place()
+    if copies:
+        memory = _Memory(uses)
+        _leave_out(lowered, [copy for line in copies for copy in memory.fitting(line)])
+
+
+def _may_fall_away(step: Step) -> bool:
+    if step.kernel != "copy" or step.moves or step.ops:
+        return False
+    kind = step.outputs[0].buffer.kind
+    return kind in ("arena", "output") and step.inputs[0].buffer.kind == "arena"
+
+
+@dataclass(slots=True, eq=False)
+class _Copy:
+    """A copy of all of ``part`` to ``line``, where it begins at element ``start``."""
+
+    step: Step
+    part: Buffer
+    line: Buffer
+    start: Any
+    time: int
+    path: tuple[int, ...]  # the blocks around it, from the outermost in
+
+
+@dataclass(slots=True, eq=False)
+class _Use:
+    """What the steps do with a buffer; times count them in order."""
+
+    path: tuple[int, ...]  # the blocks around all of it, from the outermost in
+    itemsize: int
+    first: int
+    last: int
+    written: int = -1  # for the last time
+    read: int = -1  # for the first time
+    filled: Any = 0  # so many bytes from its start are made of parts that follow each other
+    whole: bool = True  # whether all that is written to it are such parts
+    uniform: bool = True  # whether all see it as items of one size
+    inside: set[int] = field(default_factory=set)  # blocks of some, not all of it
+
+
+class _Uses:
+    """Who does what with the buffers of a plan."""
+
+    def __init__(self) -> None:
+        self.known: dict[Buffer, _Use] = {}
+        self.steps: list[Step] = []  # by their times
+        self.span: list[tuple[int, int]] = []  # of the owner of each block
+        self.fixed: set[Buffer] = set()  # that have their own places, whoever reads them
+        self._copies: list[_Copy] = []
+
+    def block(self, steps: Sequence[Step], path: tuple[int, ...]) -> None:
+        """Note what ``steps`` do, which are in the blocks ``path``."""
+        for step in steps:
+            time = len(self.steps)
+            self.steps.append(step)
+            for view in (*step.inputs, *step.extra):
+                use = self._use(view, time, path)
+                if use is not None and use.read < 0:
+                    use.read = time
+            for view in step.outputs:
+                use = self._use(view, time, path)
+                if use is not None:
+                    use.written = time
+                    use.whole = use.whole and self._fills(step, use, time, path)
+            if step.control is not None:
+                self._control(step, step.control, path)
+            elif step.call is not None and hasattr(step.call.function, "asks_queue"):
+                self.fixed.update(view.buffer for view in step.outputs)
+
+    def _control(self, step: Step, control: Control, path: tuple[int, ...]) -> None:
+        for buffer in (*control.rows, *control.carried, *control.homes):
+            self.fixed.update(touched(buffer))
+        self.fixed.update(view.buffer for view in step.outputs)
+        start, blocks = len(self.steps) - 1, []
+        for block in step.blocks:
+            blocks.append(len(self.span))
+            self.span.append((start, start))
+            self.block(block, (*path, blocks[-1]))
+        for number in blocks:
+            self.span[number] = (start, len(self.steps) - 1)
+
+    def _use(self, view: View, time: int, path: tuple[int, ...]) -> _Use | None:
+        """That of the buffer of ``view``; None where it is none that steps make."""
+        if view.buffer.kind not in ("arena", "output"):
+            return None
+        use = self.known.get(view.buffer)
+        itemsize = view.dtype.itemsize
+        if use is None:
+            use = self.known[view.buffer] = _Use(path, itemsize, time, time)
+            return use
+        if use.path != path:
+            common = _common(use.path, path)
+            use.inside.update((*use.path[len(common) :][:1], *path[len(common) :][:1]))
+            use.path = common
+        use.last = time
+        use.uniform = use.uniform and use.itemsize == itemsize
+        return use
+
+    def _fills(self, step: Step, use: _Use, time: int, path: tuple[int, ...]) -> bool:
+        """Whether ``step`` copies the next part of the buffer of ``use`` to it."""
+        if step.kernel != "copy" or step.moves or step.ops:
+            return False
+        [source], [target] = step.inputs, step.outputs
+        start = target.offset * target.dtype.itemsize
+        if not _same(start, use.filled) or not _is_dense(target):
+            return False
+        use.filled = start + target.type.nbytes
+        part = source.buffer
+        whole = (
+            part.kind == "arena"
+            and part is not target.buffer
+            and _is_dense(source)
+            and _same(source.offset, 0)
+            and _same(source.type.nbytes, part.nbytes)
+        )
+        if whole:
+            copy = _Copy(step, part, target.buffer, target.offset, time, path)
+            self._copies.append(copy)
+        return True
+
+    def copies_in_place(self) -> list[list[_Copy]]:
+        """Those whose parts may be made in place, by what they are joined to."""
+        found: dict[Buffer, list[_Copy]] = {}
+        taken: set[Buffer] = set()
+        for copy in self._copies:
+            part, line = self.known[copy.part], self.known[copy.line]
+            if (
+                copy.part not in taken
+                and copy.line not in taken
+                and not {copy.part, copy.line} & self.fixed
+                and line.whole
+                and not -1 < line.read < copy.time
+                and part.written < copy.time
+                and part.uniform
+                and part.path[: len(copy.path)] == copy.path
+            ):
+                taken.add(copy.part)
+                found.setdefault(copy.line, []).append(copy)
+        return list(found.values())
+
+
+def _common(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    count = 0
+    for one, other in zip(a, b, strict=False):
+        if one != other:
+            break
+        count += 1
+    return a[:count]
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Whether two sizes are the same for all values of their symbols, which is no condition."""
+    difference = a - b
+    return type(difference) is int and difference == 0
+
+
+def _is_dense(view: View) -> bool:
+    """Whether ``view`` is row-major without gaps, for all sizes, and of something."""
+    stride: Any = 1
+    for n, step in zip(reversed(view.shape), reversed(view.strides), strict=True):
+        if type(n) is int and n == 1:
+            continue
+        if (type(n) is int and n == 0) or not _same(step, stride):
+            return False
+        stride = stride * n
+    return True
+
+
+class _Memory:
+    """The bytes of scratch that are alive at each time, as far as lives tell."""
+
+    def __init__(self, uses: _Uses) -> None:
+        self.uses = uses
+        changes = np.zeros(len(uses.steps) + 1, np.int64)
+        self.lives: dict[Buffer, tuple[int, int]] = {}
+        for buffer, use in uses.known.items():
+            spans = [uses.span[number] for number in use.inside]
+            first = min([use.first, *[start for start, _ in spans]])
+            last = max([use.last, *[end for _, end in spans]])
+            self.lives[buffer] = first, last
+            changes[first] += _nbytes(buffer)
+            changes[last + 1] -= _nbytes(buffer)
+        self.alive = np.cumsum(changes[:-1])
+        # Results that are written over an operand that dies: what is saved, by either of them.
+        self.saved: dict[Buffer, list[tuple[int, int]]] = {}
+        for time, step in enumerate(uses.steps):
+            for result, host in self._over(time, step):
+                for buffer in (result, host):
+                    self.saved.setdefault(buffer, []).append((time, _nbytes(result)))
+                self.alive[time] -= _nbytes(result)
+        self.most = int(self.alive.max(initial=0))
+
+    def _over(self, time: int, step: Step) -> Iterator[tuple[Buffer, Buffer]]:
+        taken: set[Buffer] = set()
+        for view in step.outputs if step.control is None else ():
+            result = view.buffer
+            if result.kind != "arena" or self.lives[result][0] != time:
+                continue
+            for given in (*step.inputs, *step.extra):
+                host = given.buffer
+                if (
+                    host.kind == "arena"
+                    and host not in taken
+                    and self.lives[host][1] == time
+                    and _nbytes(host) == _nbytes(result)
+                    and overwrites(step, view, host)
+                ):
+                    taken.add(host)
+                    yield result, host
+                    break
+
+    def fitting(self, copies: list[_Copy]) -> list[_Copy]:
+        """Those of ``copies``, all to one line, that need no more memory than there was."""
+        copies = sorted(copies, key=lambda copy: self.lives[copy.part][0])
+        while copies and not self._fits(copies):
+            copies = copies[max(1, len(copies) // 4) :]
+        return copies
+
+    def _fits(self, copies: list[_Copy]) -> bool:
+        line = copies[0].line
+        joined = [line, *[copy.part for copy in copies]]
+        first = min([self.lives[buffer][0] for buffer in joined])
+        last = max([self.lives[buffer][1] for buffer in joined])
+        alive = self.alive[first : last + 1] + _nbytes(line)
+        for buffer in joined:
+            start, end = self.lives[buffer]
+            alive[start - first : end + 1 - first] -= _nbytes(buffer)
+            for time, nbytes in self.saved.get(buffer, ()):
+                if buffer is not line or time == end < last:
+                    alive[time - first] += nbytes
+        if line.kind == "arena" and alive.max() > self.most:
+            return False
+        self.alive[first : last + 1] = alive
+        self.lives[line] = first, last
+        return True
+
+
+def _nbytes(buffer: Buffer) -> int:
+    """The bytes that ``buffer`` takes in the arena."""
+    if buffer.kind != "arena":
+        return 0
+    return (max(value_here(buffer.nbytes), 1) + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+
+
+def _leave_out(lowered: Lowered, copies: Sequence[_Copy]) -> None:
+    """Leave out ``copies``: all that has to do with their parts has it where these lie now."""
+    places: dict[Buffer, tuple[Buffer, Any]] = {}
+    for copy in reversed(copies):  # a line may be a part of a later one
+        line, start = places.get(copy.line, (copy.line, 0))
+        places[copy.part] = line, start + copy.start
+    gone = {copy.step for copy in copies}
+    for step in walk(lowered.steps):
+        for views in (step.inputs, step.outputs, step.extra):
+            for at, view in enumerate(views):
+                if view.buffer in places:
+                    line, start = places[view.buffer]
+                    views[at] = replace(view, buffer=line, offset=view.offset + start)
+                    step.moves = False
+    lowered.steps = without(lowered.steps, gone)
