@@ -113,7 +113,7 @@ class _Writer:
     def node(self) -> None:
         """One more node, or several that belong together."""
         kinds = [self.compute, self.compute, self.compute, self.test, self.view, self.reduce]
-        kinds += [self.update]
+        kinds += [self.update, self.join, self.join]
         if self.depth < 3:
             kinds += [self.cond, self.while_loop, self.for_loop]
         self.draw(st.sampled_from(kinds))()
@@ -165,6 +165,22 @@ class _Writer:
                                size=(1, *x.type.shape[1:]), step=(1,) * x.type.rank)  # fmt: skip
             name = self.draw(st.sampled_from(["scatter", "scatter_add"]))
             self.values.append(self.apply(name, x, index, value, axis=0))
+
+    def join(self) -> None:
+        """Rows side by side, or a row of what they were joined to."""
+        shape, count = self.draw(st.sampled_from([((), 4), ((4,), 3), ((16,), 4)]))
+        row = tensor_type(float32, shape)
+        whole = tensor_type(float32, (count, *shape))
+        if self.draw(st.booleans()):
+            rows = [self.pick(row) for _ in range(count)]
+            parts = [self.apply("reshape", x, shape=(1, *shape)) for x in rows]
+            self.values.append(self.apply("concat", *parts, axis=0))
+        else:
+            at = self.draw(st.integers(0, count - 1))
+            start, size = (at, *[0] * len(shape)), (1, *shape)
+            attrs = {"start": start, "size": size, "step": (1,) * len(size)}
+            found = self.apply("slice", self.pick(whole), **attrs)
+            self.values.append(self.apply("reshape", found, shape=shape))
 
     def reduce(self) -> None:
         found = [v for v in self.values if v.type.rank and v.type.dtype is float32]
