@@ -18,6 +18,7 @@ steps needed before, the parts that are made first keep their copies.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -25,11 +26,13 @@ import numpy as np
 
 from hybrid.core.dataclass import dataclass, field, replace
 from hybrid.core.size_functions import value_here
+from hybrid.core.sizes import is_at_most
 from hybrid.ir import View
 from hybrid.plan.lower import without
+from hybrid.plan.memory import ALIGNMENT, room_for
 from hybrid.plan.steps import Buffer, Control, Lowered, Step, overwrites, touched, walk
 
-ALIGNMENT = 64  # of places in the arena
+ATTEMPTS = 8  # groups of lines that are tried where not all of them fit
 
 
 def join_in_place(lowered: Lowered) -> None:
@@ -38,17 +41,17 @@ def join_in_place(lowered: Lowered) -> None:
         return
     uses = _Uses()
     uses.block(lowered.steps, ())
-    copies = uses.copies_in_place()
-    if copies:
-        memory = _Memory(uses)
-        _leave_out(lowered, [copy for line in copies for copy in memory.fitting(line)])
+    lines = uses.copies_in_place()
+    if lines:
+        _leave_out(lowered, _Memory(uses).fitting(lines))
 
 
 def _may_fall_away(step: Step) -> bool:
     if step.kernel != "copy" or step.moves or step.ops:
         return False
-    kind = step.outputs[0].buffer.kind
-    return kind in ("arena", "output") and step.inputs[0].buffer.kind == "arena"
+    [source], [target] = step.inputs, step.outputs
+    scratch = source.buffer.kind == "arena" and target.buffer.kind in ("arena", "output")
+    return scratch and _is_dense(source) and _is_dense(target)
 
 
 @dataclass(slots=True, eq=False)
@@ -73,8 +76,9 @@ class _Use:
     last: int
     written: int = -1  # for the last time
     read: int = -1  # for the first time
-    filled: Any = 0  # so many bytes from its start are made of parts that follow each other
-    whole: bool = True  # whether all that is written to it are such parts
+    # The bytes that copies fill, from and to, if nothing else is written to it.
+    filled: list[tuple[Any, Any]] = field(default_factory=list)
+    joins: bool = True  # whether that is so
     uniform: bool = True  # whether all see it as items of one size
     inside: set[int] = field(default_factory=set)  # blocks of some, not all of it
 
@@ -102,7 +106,7 @@ class _Uses:
                 use = self._use(view, time, path)
                 if use is not None:
                     use.written = time
-                    use.whole = use.whole and self._fills(step, use, time, path)
+                    use.joins = use.joins and self._fills(step, use, time, path)
             if step.control is not None:
                 self._control(step, step.control, path)
             elif step.call is not None and hasattr(step.call.function, "asks_queue"):
@@ -138,38 +142,37 @@ class _Uses:
         return use
 
     def _fills(self, step: Step, use: _Use, time: int, path: tuple[int, ...]) -> bool:
-        """Whether ``step`` copies the next part of the buffer of ``use`` to it."""
+        """Whether ``step`` does no more than copy to a part of the buffer of ``use``."""
         if step.kernel != "copy" or step.moves or step.ops:
             return False
         [source], [target] = step.inputs, step.outputs
-        start = target.offset * target.dtype.itemsize
-        if not _same(start, use.filled) or not _is_dense(target):
+        if not _is_dense(target):
             return False
-        use.filled = start + target.type.nbytes
+        start = target.offset * target.dtype.itemsize
+        use.filled.append((start, start + target.type.nbytes))
         part = source.buffer
-        whole = (
+        if (
             part.kind == "arena"
             and part is not target.buffer
             and _is_dense(source)
             and _same(source.offset, 0)
             and _same(source.type.nbytes, part.nbytes)
-        )
-        if whole:
-            copy = _Copy(step, part, target.buffer, target.offset, time, path)
-            self._copies.append(copy)
+        ):
+            self._copies.append(_Copy(step, part, target.buffer, target.offset, time, path))
         return True
 
     def copies_in_place(self) -> list[list[_Copy]]:
         """Those whose parts may be made in place, by what they are joined to."""
         found: dict[Buffer, list[_Copy]] = {}
         taken: set[Buffer] = set()
+        lines = {copy.line for copy in self._copies} - self.fixed
+        joining = {line for line in lines if self.known[line].joins and self._is_apart(line)}
         for copy in self._copies:
             part, line = self.known[copy.part], self.known[copy.line]
             if (
                 copy.part not in taken
-                and copy.line not in taken
-                and not {copy.part, copy.line} & self.fixed
-                and line.whole
+                and copy.part not in self.fixed
+                and copy.line in joining
                 and not -1 < line.read < copy.time
                 and part.written < copy.time
                 and part.uniform
@@ -178,6 +181,11 @@ class _Uses:
                 taken.add(copy.part)
                 found.setdefault(copy.line, []).append(copy)
         return list(found.values())
+
+    def _is_apart(self, line: Buffer) -> bool:
+        """Whether no two copies fill the same bytes of ``line``, whatever the sizes."""
+        filled = sorted(self.known[line].filled, key=lambda part: value_here(part[0]))
+        return all(is_at_most(end, start) for (_, end), (start, _) in itertools.pairwise(filled))
 
 
 def _common(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
@@ -208,30 +216,30 @@ def _is_dense(view: View) -> bool:
 
 
 class _Memory:
-    """The bytes of scratch that are alive at each time, as far as lives tell."""
+    """The places of scratch that steps need, as far as lives tell."""
 
     def __init__(self, uses: _Uses) -> None:
         self.uses = uses
-        changes = np.zeros(len(uses.steps) + 1, np.int64)
         self.lives: dict[Buffer, tuple[int, int]] = {}
         for buffer, use in uses.known.items():
             spans = [uses.span[number] for number in use.inside]
             first = min([use.first, *[start for start, _ in spans]])
             last = max([use.last, *[end for _, end in spans]])
             self.lives[buffer] = first, last
-            changes[first] += _nbytes(buffer)
-            changes[last + 1] -= _nbytes(buffer)
-        self.alive = np.cumsum(changes[:-1])
-        # Results that are written over an operand that dies: what is saved, by either of them.
-        self.saved: dict[Buffer, list[tuple[int, int]]] = {}
+        self.now = dict(self.lives)  # those with the copies that have been left out so far
+        self.alive = np.zeros(len(uses.steps), np.int64)  # bytes at each time, with these
+        # Results that are written over operands that die: the time and the other one, of both.
+        self.over: dict[Buffer, list[tuple[int, Buffer]]] = {}
+        for buffer, (first, last) in self.lives.items():
+            self.alive[first : last + 1] += _nbytes(buffer)
         for time, step in enumerate(uses.steps):
-            for result, host in self._over(time, step):
-                for buffer in (result, host):
-                    self.saved.setdefault(buffer, []).append((time, _nbytes(result)))
+            for result, host in self._overwritten(time, step):
+                self.over.setdefault(result, []).append((time, host))
+                self.over.setdefault(host, []).append((time, result))
                 self.alive[time] -= _nbytes(result)
         self.most = int(self.alive.max(initial=0))
 
-    def _over(self, time: int, step: Step) -> Iterator[tuple[Buffer, Buffer]]:
+    def _overwritten(self, time: int, step: Step) -> Iterator[tuple[Buffer, Buffer]]:
         taken: set[Buffer] = set()
         for view in step.outputs if step.control is None else ():
             result = view.buffer
@@ -242,53 +250,113 @@ class _Memory:
                 if (
                     host.kind == "arena"
                     and host not in taken
-                    and self.lives[host][1] == time
-                    and _nbytes(host) == _nbytes(result)
+                    and self.lives[host][0] < time == self.lives[host][1]
+                    and _same(host.nbytes, result.nbytes)
+                    and _is_dense(given)
                     and overwrites(step, view, host)
                 ):
                     taken.add(host)
                     yield result, host
                     break
 
-    def fitting(self, copies: list[_Copy]) -> list[_Copy]:
-        """Those of ``copies``, all to one line, that need no more memory than there was."""
-        copies = sorted(copies, key=lambda copy: self.lives[copy.part][0])
-        while copies and not self._fits(copies):
-            copies = copies[max(1, len(copies) // 4) :]
+    def fitting(self, lines: list[list[_Copy]]) -> list[_Copy]:
+        """Those of the copies to each line whose parts need no more memory than there was."""
+        before = self._room(())
+        found = [copies for copies in map(self._of_line, lines) if copies]
+        every = _flat(found)
+        if not every or self._room(every) <= before:
+            return every
+        found.sort(key=lambda copies: sum([_nbytes(copy.part) for copy in copies]), reverse=True)
+        chosen: list[_Copy] = []
+        together = -(-len(found) // ATTEMPTS)
+        for at in range(0, len(found), together):
+            copies = self._by_age(_flat(found[at : at + together]))
+            while copies and self._room(chosen + copies) > before:
+                copies = _later(copies)
+            chosen += copies
+        return chosen
+
+    def _of_line(self, copies: list[_Copy]) -> list[_Copy]:
+        """Those of ``copies``, all to one line, with which no more bytes are alive at once."""
+        copies = self._by_age(copies)
+        while copies and not self._is_enough(copies):
+            copies = _later(copies)
         return copies
 
-    def _fits(self, copies: list[_Copy]) -> bool:
+    def _by_age(self, copies: Sequence[_Copy]) -> list[_Copy]:
+        return sorted(copies, key=lambda copy: self.lives[copy.part][0])
+
+    def _is_enough(self, copies: list[_Copy]) -> bool:
         line = copies[0].line
         joined = [line, *[copy.part for copy in copies]]
-        first = min([self.lives[buffer][0] for buffer in joined])
-        last = max([self.lives[buffer][1] for buffer in joined])
+        first = min([self.now[buffer][0] for buffer in joined])
+        last = max([self.now[buffer][1] for buffer in joined])
         alive = self.alive[first : last + 1] + _nbytes(line)
         for buffer in joined:
-            start, end = self.lives[buffer]
+            start, end = self.now[buffer]
             alive[start - first : end + 1 - first] -= _nbytes(buffer)
-            for time, nbytes in self.saved.get(buffer, ()):
+            for time, _ in self.over.get(buffer, ()):
                 if buffer is not line or time == end < last:
-                    alive[time - first] += nbytes
+                    alive[time - first] += _nbytes(buffer)
         if line.kind == "arena" and alive.max() > self.most:
             return False
         self.alive[first : last + 1] = alive
-        self.lives[line] = first, last
+        self.now[line] = first, last
         return True
+
+    def _room(self, copies: Sequence[_Copy]) -> int:
+        """The bytes of the arena without ``copies``."""
+        places = _places(copies)
+        lives: dict[Buffer, tuple[int, int]] = {}
+        for buffer, (first, last) in self.lives.items():
+            whole = places[buffer][0] if buffer in places else buffer
+            start, end = lives.get(whole, (first, last))
+            lives[whole] = min(first, start), max(last, end)
+        spans: dict[Buffer, tuple[int, int, int]] = {}
+        home: dict[Buffer, Buffer] = {}
+        for buffer in sorted(lives, key=lambda buffer: lives[buffer]):
+            if buffer.kind != "arena":
+                continue
+            first, last = lives[buffer]
+            hosts = [host for time, host in self.over.get(buffer, ()) if time == first]
+            if hosts and hosts[0] in lives and lives[hosts[0]][1] == first:
+                home[buffer] = home[hosts[0]]
+                first = spans[home[buffer]][1]
+            else:
+                home[buffer] = buffer
+            spans[home[buffer]] = _nbytes(buffer), first, last
+        return room_for(list(spans.values()))
+
+
+def _flat(lines: Sequence[list[_Copy]]) -> list[_Copy]:
+    return [copy for copies in lines for copy in copies]
+
+
+def _later(copies: list[_Copy]) -> list[_Copy]:
+    """``copies`` without those whose parts are made first, for which room is needed longest."""
+    return copies[max(1, len(copies) // 4) :]
 
 
 def _nbytes(buffer: Buffer) -> int:
     """The bytes that ``buffer`` takes in the arena."""
     if buffer.kind != "arena":
         return 0
-    return (max(value_here(buffer.nbytes), 1) + ALIGNMENT - 1) // ALIGNMENT * ALIGNMENT
+    return -(-max(value_here(buffer.nbytes), 1) // ALIGNMENT) * ALIGNMENT
+
+
+def _places(copies: Sequence[_Copy]) -> dict[Buffer, tuple[Buffer, Any]]:
+    """Where the parts of ``copies`` lie without these: in what, and from which element on."""
+    places: dict[Buffer, tuple[Buffer, Any]] = {}
+    # A line may be a part of a later one.
+    for copy in sorted(copies, key=lambda copy: copy.time, reverse=True):
+        line, start = places.get(copy.line, (copy.line, 0))
+        places[copy.part] = line, start + copy.start
+    return places
 
 
 def _leave_out(lowered: Lowered, copies: Sequence[_Copy]) -> None:
     """Leave out ``copies``: all that has to do with their parts has it where these lie now."""
-    places: dict[Buffer, tuple[Buffer, Any]] = {}
-    for copy in reversed(copies):  # a line may be a part of a later one
-        line, start = places.get(copy.line, (copy.line, 0))
-        places[copy.part] = line, start + copy.start
+    places = _places(copies)
     gone = {copy.step for copy in copies}
     for step in walk(lowered.steps):
         for views in (step.inputs, step.outputs, step.extra):

@@ -293,6 +293,15 @@ class Layout:
         return offsets, native.lay_out(rows, len(sizes), offsets)
 
 
+def room_for(spans: Sequence[tuple[int, int, int]]) -> int:
+    """The bytes of an arena for values of these sizes, and the times of their first and last use.
+
+    A result that is written over an operand is not another value.
+    """
+    places = [_Place(_rounded(size), first, last, []) for size, first, last in spans]
+    return Layout(places).lay_out([place.size for place in places])[1]
+
+
 def _in_turn(places: Sequence[_Place], sizes: Sequence[int]) -> tuple[np.ndarray, int]:
     """In one walk over time, each in the smallest gap that fits."""
     arena = _Arena()

@@ -170,10 +170,11 @@ def lowered_of(graph: Graph, parallel: bool = True) -> tuple[Lowered, Placement]
     """``graph`` as steps in the order in which they run, and where their values lie."""
     with phase("lower"):
         lowered = lower(inlined(graph))
-        join_in_place(lowered)
-    if parallel:
-        with phase("schedule"):
+    with phase("schedule"):
+        if parallel:
             overlap(lowered)
+        join_in_place(lowered)
+        if parallel:
             schedule(lowered)
     with phase("place"):
         return lowered, place(lowered)
