@@ -37,7 +37,7 @@ ATTEMPTS = 8  # groups of lines that are tried where not all of them fit
 
 def join_in_place(lowered: Lowered) -> None:
     """Let parts of what ``lowered`` concatenates be computed where they are to lie."""
-    if not any(map(_may_fall_away, lowered.walk())):
+    if not _may_join(lowered):
         return
     uses = _Uses()
     uses.block(lowered.steps, ())
@@ -46,12 +46,23 @@ def join_in_place(lowered: Lowered) -> None:
         _leave_out(lowered, _Memory(uses).fitting(lines))
 
 
-def _may_fall_away(step: Step) -> bool:
-    if step.kernel != "copy" or step.moves or step.ops:
-        return False
-    [source], [target] = step.inputs, step.outputs
-    scratch = source.buffer.kind == "arena" and target.buffer.kind in ("arena", "output")
-    return scratch and _is_dense(source) and _is_dense(target)
+def _may_join(lowered: Lowered) -> bool:
+    """Whether steps copy scratch to a part of what no other copy fills alone."""
+    copies = [(*step.inputs, *step.outputs) for step in lowered.walk() if _copies(step)]
+    alone = {to.buffer for _, to in copies if _same(to.type.nbytes, to.buffer.nbytes)}
+    return any(
+        source.buffer.kind == "arena"
+        and to.buffer.kind in ("arena", "output")
+        and to.buffer not in alone
+        and _is_dense(source)
+        and _is_dense(to)
+        for source, to in copies
+    )
+
+
+def _copies(step: Step) -> bool:
+    """Whether ``step`` is a copy that is needed, as far as is known."""
+    return step.kernel == "copy" and not step.moves and not step.ops
 
 
 @dataclass(slots=True, eq=False)
@@ -143,7 +154,7 @@ class _Uses:
 
     def _fills(self, step: Step, use: _Use, time: int, path: tuple[int, ...]) -> bool:
         """Whether ``step`` does no more than copy to a part of the buffer of ``use``."""
-        if step.kernel != "copy" or step.moves or step.ops:
+        if not _copies(step):
             return False
         [source], [target] = step.inputs, step.outputs
         if not _is_dense(target):
