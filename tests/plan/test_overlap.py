@@ -98,3 +98,43 @@ def test_results_are_not_written_before_what_may_fail() -> None:
         "host agree", "matmul", "host all_gather", "matmul", "host wait for all_gather", "exp",
     ]  # fmt: skip
     assert found[6] == "take" and found.count("exp") == 3
+
+
+def line(size: int) -> str:
+    kind, whole, rows = f"f32[{size},{size}]", f"f32[{2 * size * size}]", f"f32[{size * size}]"
+    gathered = f"f32[{RANKS * 2 * size * size}]"
+    return f"""
+    graph @f(%x: {kind}, %y: {kind}, %w: {kind}) {{
+      %a: {kind} = matmul %x, %w
+      %b: {kind} = matmul %y, %w
+      %s: {rows} = reshape %a {{shape=({size * size},)}}
+      %t: {rows} = reshape %b {{shape=({size * size},)}}
+      %l: {whole} = concat %s, %t {{axis=0}}
+      %p: {gathered} = all_gather %l {{comm="{NAME}", ranks={RANKS}}}
+      %c: {kind} = softmax %y {{axis=1}}
+      %u: {rows} = slice %p {{start=({size * size},), size=({size * size},), step=(1,)}}
+      %v: {kind} = reshape %u {{shape=({size}, {size})}}
+      %d: {kind} = exp %v
+      return %c, %d
+    }}"""
+
+
+@pytest.mark.parametrize("tests", [0, 7, 3000])
+def test_what_is_moved_at_once_is_computed_where_it_is_moved_from(tests: int) -> None:
+    """As gradients are, and read where they arrive; nothing moves before both are there."""
+    graph, draw = graph_of(line(128)), np.random.RandomState(0)
+    plan = make_plan(graph)
+    assert names(plan) == [
+        "host agree", "matmul", "matmul", "host all_gather", "softmax", "host wait for all_gather",
+        "exp",
+    ]  # fmt: skip
+    _, first, second, gather, *_ = plan.steps
+    [moved] = gather.inputs
+    assert [view.outputs[0].buffer for view in (first, second)] == [moved.buffer] * 2
+    assert [view.outputs[0].offset for view in (first, second)] == [0, 128 * 128]
+    given = [hy.asarray(draw.randn(128, 128).astype(np.float32) / 16) for _ in range(3)]
+    LIBRARY.tests = tests
+    c, d = call_plan(plan, given)
+    x, y, w = given
+    assert c.numpy().tobytes() == hy.softmax(y, axis=1).numpy().tobytes()
+    assert d.numpy().tobytes() == hy.exp(y @ w).numpy().tobytes()
