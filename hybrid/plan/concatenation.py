@@ -101,7 +101,8 @@ class _Uses:
         self.known: dict[Buffer, _Use] = {}
         self.steps: list[Step] = []  # by their times
         self.span: list[tuple[int, int]] = []  # of the owner of each block
-        self.fixed: set[Buffer] = set()  # that have their own places, whoever reads them
+        self.fixed: set[Buffer] = set()  # that are no parts of others
+        self.taking_turns: set[Buffer] = set()  # that loops move, or update
         self._copies: list[_Copy] = []
 
     def block(self, steps: Sequence[Step], path: tuple[int, ...]) -> None:
@@ -110,12 +111,10 @@ class _Uses:
             time = len(self.steps)
             self.steps.append(step)
             for view in (*step.inputs, *step.extra):
-                use = self._use(view, time, path)
-                if use is not None and use.read < 0:
-                    use.read = time
+                for use in self._uses(view, time, path):
+                    use.read = time if use.read < 0 else use.read
             for view in step.outputs:
-                use = self._use(view, time, path)
-                if use is not None:
+                for use in self._uses(view, time, path):
                     use.written = time
                     use.joins = use.joins and self._fills(step, use, time, path)
             if step.control is not None:
@@ -124,7 +123,9 @@ class _Uses:
                 self.fixed.update(view.buffer for view in step.outputs)
 
     def _control(self, step: Step, control: Control, path: tuple[int, ...]) -> None:
-        for buffer in (*control.rows, *control.carried, *control.homes):
+        for buffer in (*control.carried, *control.homes):
+            self.taking_turns.update(touched(buffer))
+        for buffer in control.rows:
             self.fixed.update(touched(buffer))
         self.fixed.update(view.buffer for view in step.outputs)
         start, blocks = len(self.steps) - 1, []
@@ -135,29 +136,29 @@ class _Uses:
         for number in blocks:
             self.span[number] = (start, len(self.steps) - 1)
 
-    def _use(self, view: View, time: int, path: tuple[int, ...]) -> _Use | None:
-        """That of the buffer of ``view``; None where it is none that steps make."""
-        if view.buffer.kind not in ("arena", "output"):
-            return None
-        use = self.known.get(view.buffer)
-        itemsize = view.dtype.itemsize
-        if use is None:
-            use = self.known[view.buffer] = _Use(path, itemsize, time, time)
-            return use
-        if use.path != path:
-            common = _common(use.path, path)
-            use.inside.update((*use.path[len(common) :][:1], *path[len(common) :][:1]))
-            use.path = common
-        use.last = time
-        use.uniform = use.uniform and use.itemsize == itemsize
-        return use
+    def _uses(self, view: View, time: int, path: tuple[int, ...]) -> Iterator[_Use]:
+        """Those of what ``view`` may be a view of, and what steps make."""
+        for buffer in touched(view.buffer):
+            if buffer.kind not in ("arena", "output"):
+                continue
+            use = self.known.get(buffer)
+            itemsize = view.dtype.itemsize
+            if use is None:
+                use = self.known[buffer] = _Use(path, itemsize, time, time)
+            if use.path != path:
+                common = _common(use.path, path)
+                use.inside.update((*use.path[len(common) :][:1], *path[len(common) :][:1]))
+                use.path = common
+            use.last = time
+            use.uniform = use.uniform and use.itemsize == itemsize
+            yield use
 
     def _fills(self, step: Step, use: _Use, time: int, path: tuple[int, ...]) -> bool:
         """Whether ``step`` does no more than copy to a part of the buffer of ``use``."""
         if not _copies(step):
             return False
         [source], [target] = step.inputs, step.outputs
-        if not _is_dense(target):
+        if target.buffer.kind not in ("arena", "output") or not _is_dense(target):
             return False
         start = target.offset * target.dtype.itemsize
         use.filled.append((start, start + target.type.nbytes))
@@ -175,14 +176,14 @@ class _Uses:
     def copies_in_place(self) -> list[list[_Copy]]:
         """Those whose parts may be made in place, by what they are joined to."""
         found: dict[Buffer, list[_Copy]] = {}
-        taken: set[Buffer] = set()
-        lines = {copy.line for copy in self._copies} - self.fixed
+        fixed, taken = self.fixed | self.taking_turns, set()
+        lines = {copy.line for copy in self._copies} - self.taking_turns
         joining = {line for line in lines if self.known[line].joins and self._is_apart(line)}
         for copy in self._copies:
             part, line = self.known[copy.part], self.known[copy.line]
             if (
                 copy.part not in taken
-                and copy.part not in self.fixed
+                and copy.part not in fixed
                 and copy.line in joining
                 and not -1 < line.read < copy.time
                 and part.written < copy.time

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from hybrid.calls.executable import optimized_plan
-from hybrid.core.types import float32, float64, tensor_type
+from hybrid.core.types import DType, float32, float64, int8, tensor_type
 from hybrid.eager.launch import call_plan
-from hybrid.ir import REGISTRY, Builder, Graph, Value
+from hybrid.ir import REGISTRY, Builder, Graph, Value, View
 from hybrid.ir.bound_graphs import bind
 from hybrid.ir.graph import sizes_of
 from hybrid.passes import run_pipeline
@@ -22,7 +23,7 @@ from hybrid.plan.concatenation import join_in_place
 from hybrid.plan.lower import lower
 from hybrid.plan.memory import place
 from hybrid.plan.open_plan import OpenPlan
-from hybrid.plan.steps import Step
+from hybrid.plan.steps import Buffer, Lowered, Step
 from hybrid.trace.regions.build import replay
 from tests.helpers import graph_of
 from tests.random_graphs import opened, operands_of, outcome, unhurried
@@ -133,8 +134,19 @@ IN_PLACE = {
           }
         }""",
     ],
+    "what a loop reads row by row": [
+        A, B, JOINED,
+        """%q: f32[16] = for %n, %r, %c {carried=1, length=16, reverse=false, sliced=1} {
+          (%i: i64[], %u: f32[16], %v: f32[16]) {
+            %w: f32[16] = add %u, %v
+            return %w
+          }
+        }""",
+        "%e: f32[16,16] = add %c, %q",
+    ],
     "parts inside of a loop": [
-        """%q: f32[8,16], %e: f32[3,16,16] = for %n, %x, %y {carried=1, length=3, reverse=false, sliced=0} {
+        """%q: f32[8,16], %e: f32[3,16,16] =
+        for %n, %x, %y {carried=1, length=3, reverse=false, sliced=0} {
           (%i: i64[], %u: f32[8,16], %v: f32[8,16]) {
             %a: f32[8,16] = softmax %u {axis=1}
             %b: f32[8,16] = softmax %v {axis=1}
@@ -188,6 +200,13 @@ COPIED: dict[str, tuple[int, list[str], str]] = {
     ),
     "an inner axis": (2, [A, B, "%c: f32[8,32] = concat %a, %b {axis=1}",
                           "%e: f32[8,32] = exp %c"], "%e"),
+    "padded": (  # the fill and the copy; the pair is joined, so there is something to look at
+        2,
+        [A, B, JOINED, EXP, "%h: f32[8,16] = softmax %x {axis=1}",
+         "%g: f32[16,16] = pad %h {widths=((0, 8), (0, 0)), value=1.0}",
+         "%z: f32[16,16] = matmul_nt %e, %g"],
+        "%z",
+    ),
     "carried by a loop": (
         1,
         ["""%a: f32[8,16] = for %n, %x {carried=1, length=0, reverse=false, sliced=0} {
@@ -300,6 +319,69 @@ def test_no_result_is_written_over_what_parts_are_joined_to() -> None:
     plan = make_plan(graph)
     assert copies(plan) == []
     check_bits(graph, plan)
+
+
+def kept(change: Callable[[list[Step], Buffer, Buffer, Buffer], None]) -> int:
+    """Of two copies to a line, how many are kept, after ``change`` of the steps around them."""
+    x, a, b, line, out = [
+        Buffer(kind=kind, nbytes=n)
+        for kind, n in [
+            ("input", 64),
+            ("arena", 64),
+            ("arena", 64),
+            ("arena", 128),
+            ("output", 128),
+        ]
+    ]
+    steps = [
+        kernel("abs", seen(x, 16), seen(a, 16)),
+        kernel("negative", seen(x, 16), seen(b, 16)),
+        kernel("copy", seen(a, 16), seen(line, 16)),
+        kernel("copy", seen(b, 16), seen(line, 16, 16)),
+        kernel("negative", seen(line, 32), seen(out, 32)),
+    ]
+    change(steps, a, b, line)
+    lowered = Lowered(steps, [x], [out])
+    join_in_place(lowered)
+    return sum(step.kernel == "copy" for step in lowered.steps)
+
+
+def seen(buffer: Buffer, count: int, start: int = 0, dtype: DType = float32) -> View:
+    return View(buffer, dtype, (count,), (1,), start)
+
+
+def kernel(name: str, source: View, target: View) -> Step:
+    return Step(kernel=name, inputs=[source], outputs=[target])
+
+
+def test_what_is_not_seen_to_be_right_is_copied() -> None:
+    """Steps that no graph has now: each of them makes a copy needed."""
+    assert kept(lambda steps, a, b, line: None) == 0
+
+    def written_later(steps: list[Step], a: Buffer, b: Buffer, line: Buffer) -> None:
+        steps.insert(3, kernel("abs", seen(b, 16), seen(a, 16)))
+
+    def read_between(steps: list[Step], a: Buffer, b: Buffer, line: Buffer) -> None:
+        steps.insert(3, kernel("abs", seen(line, 16), seen(Buffer(kind="arena", nbytes=64), 16)))
+
+    def seen_as_bytes(steps: list[Step], a: Buffer, b: Buffer, line: Buffer) -> None:
+        steps.insert(3, kernel("abs", seen(a, 64, 0, int8), seen(Buffer("arena", 64), 64, 0, int8)))
+
+    def updated(steps: list[Step], a: Buffer, b: Buffer, line: Buffer) -> None:
+        steps.append(kernel("abs", seen(b, 16), seen(line, 16)))
+
+    def copied_over(steps: list[Step], a: Buffer, b: Buffer, line: Buffer) -> None:
+        steps.append(kernel("copy", seen(b, 16), seen(line, 16, 8)))
+
+    def cut_short(steps: list[Step], a: Buffer, b: Buffer, line: Buffer) -> None:
+        steps[2] = kernel("copy", seen(a, 8), seen(line, 8))
+
+    def cut_off(steps: list[Step], a: Buffer, b: Buffer, line: Buffer) -> None:
+        steps[2] = kernel("copy", seen(a, 8, 8), seen(line, 8))
+
+    changes = [written_later, read_between, seen_as_bytes, cut_short, cut_off]
+    assert [kept(change) for change in changes] == [1] * 5
+    assert [kept(change) for change in (updated, copied_over)] == [2, 3]
 
 
 def test_sizes_that_are_open() -> None:
@@ -429,7 +511,7 @@ def test_random_joins() -> None:
         assert place(after).arena_nbytes <= place(before).arena_nbytes
 
     run()
-    assert seen[1] < 0.9 * seen[0]
+    assert seen[0] - seen[1] > 50
 
 
 @pytest.mark.nightly

@@ -135,6 +135,6 @@ def test_what_is_moved_at_once_is_computed_where_it_is_moved_from(tests: int) ->
     given = [hy.asarray(draw.randn(128, 128).astype(np.float32) / 16) for _ in range(3)]
     LIBRARY.tests = tests
     c, d = call_plan(plan, given)
-    x, y, w = given
+    _, y, w = given
     assert c.numpy().tobytes() == hy.softmax(y, axis=1).numpy().tobytes()
     assert d.numpy().tobytes() == hy.exp(y @ w).numpy().tobytes()
