@@ -193,7 +193,10 @@ def _of_bucket(replicas: Replicas, members: Sequence[int], arrived: Arrived) -> 
 
 
 def in_line(tensors: Sequence[Tensor]) -> Tensor:
-    """All elements of ``tensors``, one behind the other: a tensor that is moved at once."""
+    """All elements of ``tensors``, one behind the other: a tensor that is moved at once.
+
+    In a plan they are computed there: nothing is copied, here or in ``out_of_line``.
+    """
     pieces = [ops.reshape(x, (-1,)) for x in tensors]
     return pieces[0] if len(pieces) == 1 else ops.concat(pieces, axis=0)
 

@@ -102,7 +102,6 @@ class _Uses:
         self.steps: list[Step] = []  # by their times
         self.span: list[tuple[int, int]] = []  # of the owner of each block
         self.fixed: set[Buffer] = set()  # that are no parts of others
-        self.taking_turns: set[Buffer] = set()  # that loops move, or update
         self._copies: list[_Copy] = []
 
     def block(self, steps: Sequence[Step], path: tuple[int, ...]) -> None:
@@ -123,11 +122,8 @@ class _Uses:
                 self.fixed.update(view.buffer for view in step.outputs)
 
     def _control(self, step: Step, control: Control, path: tuple[int, ...]) -> None:
-        for buffer in (*control.carried, *control.homes):
-            self.taking_turns.update(touched(buffer))
-        for buffer in control.rows:
+        for buffer in (*control.rows, *control.carried, *control.homes):
             self.fixed.update(touched(buffer))
-        self.fixed.update(view.buffer for view in step.outputs)
         start, blocks = len(self.steps) - 1, []
         for block in step.blocks:
             blocks.append(len(self.span))
@@ -167,7 +163,6 @@ class _Uses:
             part.kind == "arena"
             and part is not target.buffer
             and _is_dense(source)
-            and _same(source.offset, 0)
             and _same(source.type.nbytes, part.nbytes)
         ):
             self._copies.append(_Copy(step, part, target.buffer, target.offset, time, path))
@@ -176,14 +171,14 @@ class _Uses:
     def copies_in_place(self) -> list[list[_Copy]]:
         """Those whose parts may be made in place, by what they are joined to."""
         found: dict[Buffer, list[_Copy]] = {}
-        fixed, taken = self.fixed | self.taking_turns, set()
-        lines = {copy.line for copy in self._copies} - self.taking_turns
+        taken: set[Buffer] = set()
+        lines = {copy.line for copy in self._copies}
         joining = {line for line in lines if self.known[line].joins and self._is_apart(line)}
         for copy in self._copies:
             part, line = self.known[copy.part], self.known[copy.line]
             if (
                 copy.part not in taken
-                and copy.part not in fixed
+                and copy.part not in self.fixed
                 and copy.line in joining
                 and not -1 < line.read < copy.time
                 and part.written < copy.time
@@ -376,5 +371,4 @@ def _leave_out(lowered: Lowered, copies: Sequence[_Copy]) -> None:
                 if view.buffer in places:
                     line, start = places[view.buffer]
                     views[at] = replace(view, buffer=line, offset=view.offset + start)
-                    step.moves = False
     lowered.steps = without(lowered.steps, gone)

@@ -268,6 +268,25 @@ def test_large_batches_stay_where_the_queue_has_made_them():
     assert batches(call) == 2
 
 
+def test_batches_that_are_joined_to_others_stay_where_the_queue_has_made_them():
+    """What is copied is their part of the whole, as they would have to be out of the queue."""
+    loader = DataLoader(TensorDataset(*tensors(5000)), 10, shuffle=True, drop_last=True)
+
+    def totals(loader):
+        found = hy.zeros(())
+        for x, y in loader:
+            both = hy.concat([x, hy.softmax(x, axis=1)])
+            found = found + (both * both).sum() * y.sum()
+        return found
+
+    call = hy.hybridize(totals)
+    hy.random.seed(3)
+    expected = totals(loader)
+    hy.random.seed(3)
+    assert call(loader).tolist() == expected.tolist()
+    assert batches(call) == 2
+
+
 def kept_for_the_next(walk):
     before = hy.zeros((10, 5000))
     total = hy.zeros(())
