@@ -22,17 +22,15 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
 from hybrid.core.dataclass import dataclass, field, replace
 from hybrid.core.size_functions import value_here
 from hybrid.core.sizes import is_at_most
 from hybrid.ir import View
 from hybrid.plan.lower import without
-from hybrid.plan.memory import ALIGNMENT, room_for
+from hybrid.plan.memory import room_for
 from hybrid.plan.steps import Buffer, Control, Lowered, Step, overwrites, touched, walk
 
-ATTEMPTS = 8  # groups of lines that are tried where not all of them fit
+ATTEMPTS = 16  # groups of lines that are tried where not all of them fit
 
 
 def join_in_place(lowered: Lowered) -> None:
@@ -223,28 +221,18 @@ def _is_dense(view: View) -> bool:
 
 
 class _Memory:
-    """The places of scratch that steps need, as far as lives tell."""
+    """How much scratch memory steps need, as far as lives tell."""
 
     def __init__(self, uses: _Uses) -> None:
-        self.uses = uses
         self.lives: dict[Buffer, tuple[int, int]] = {}
         for buffer, use in uses.known.items():
             spans = [uses.span[number] for number in use.inside]
             first = min([use.first, *[start for start, _ in spans]])
             last = max([use.last, *[end for _, end in spans]])
             self.lives[buffer] = first, last
-        self.now = dict(self.lives)  # those with the copies that have been left out so far
-        self.alive = np.zeros(len(uses.steps), np.int64)  # bytes at each time, with these
-        # Results that are written over operands that die: the time and the other one, of both.
-        self.over: dict[Buffer, list[tuple[int, Buffer]]] = {}
-        for buffer, (first, last) in self.lives.items():
-            self.alive[first : last + 1] += _nbytes(buffer)
+        self.hosts: dict[Buffer, Buffer] = {}  # operands that die where results are written
         for time, step in enumerate(uses.steps):
-            for result, host in self._overwritten(time, step):
-                self.over.setdefault(result, []).append((time, host))
-                self.over.setdefault(host, []).append((time, result))
-                self.alive[time] -= _nbytes(result)
-        self.most = int(self.alive.max(initial=0))
+            self.hosts.update(self._overwritten(time, step))
 
     def _overwritten(self, time: int, step: Step) -> Iterator[tuple[Buffer, Buffer]]:
         taken: set[Buffer] = set()
@@ -266,50 +254,21 @@ class _Memory:
                     yield result, host
                     break
 
-    def fitting(self, lines: list[list[_Copy]]) -> list[_Copy]:
+    def fitting(self, lines: Sequence[list[_Copy]]) -> list[_Copy]:
         """Those of the copies to each line whose parts need no more memory than there was."""
         before = self._room(())
-        found = [copies for copies in map(self._of_line, lines) if copies]
-        every = _flat(found)
-        if not every or self._room(every) <= before:
-            return every
-        found.sort(key=lambda copies: sum([_nbytes(copy.part) for copy in copies]), reverse=True)
+        if self._room(_flat(lines)) <= before:
+            return _flat(lines)
+        lines = sorted(lines, key=_saved, reverse=True)
+        together = -(-len(lines) // ATTEMPTS)
         chosen: list[_Copy] = []
-        together = -(-len(found) // ATTEMPTS)
-        for at in range(0, len(found), together):
-            copies = self._by_age(_flat(found[at : at + together]))
+        for at in range(0, len(lines), together):
+            copies = _flat(lines[at : at + together])
+            copies.sort(key=lambda copy: self.lives[copy.part][0])
             while copies and self._room(chosen + copies) > before:
-                copies = _later(copies)
+                del copies[: max(1, len(copies) // 4)]  # for these room is needed longest
             chosen += copies
         return chosen
-
-    def _of_line(self, copies: list[_Copy]) -> list[_Copy]:
-        """Those of ``copies``, all to one line, with which no more bytes are alive at once."""
-        copies = self._by_age(copies)
-        while copies and not self._is_enough(copies):
-            copies = _later(copies)
-        return copies
-
-    def _by_age(self, copies: Sequence[_Copy]) -> list[_Copy]:
-        return sorted(copies, key=lambda copy: self.lives[copy.part][0])
-
-    def _is_enough(self, copies: list[_Copy]) -> bool:
-        line = copies[0].line
-        joined = [line, *[copy.part for copy in copies]]
-        first = min([self.now[buffer][0] for buffer in joined])
-        last = max([self.now[buffer][1] for buffer in joined])
-        alive = self.alive[first : last + 1] + _nbytes(line)
-        for buffer in joined:
-            start, end = self.now[buffer]
-            alive[start - first : end + 1 - first] -= _nbytes(buffer)
-            for time, _ in self.over.get(buffer, ()):
-                if buffer is not line or time == end < last:
-                    alive[time - first] += _nbytes(buffer)
-        if line.kind == "arena" and alive.max() > self.most:
-            return False
-        self.alive[first : last + 1] = alive
-        self.now[line] = first, last
-        return True
 
     def _room(self, copies: Sequence[_Copy]) -> int:
         """The bytes of the arena without ``copies``."""
@@ -325,13 +284,11 @@ class _Memory:
             if buffer.kind != "arena":
                 continue
             first, last = lives[buffer]
-            hosts = [host for time, host in self.over.get(buffer, ()) if time == first]
-            if hosts and hosts[0] in lives and lives[hosts[0]][1] == first:
-                home[buffer] = home[hosts[0]]
-                first = spans[home[buffer]][1]
-            else:
-                home[buffer] = buffer
-            spans[home[buffer]] = _nbytes(buffer), first, last
+            host = self.hosts.get(buffer)
+            alone = host not in lives or lives[host][1] != first
+            home[buffer] = buffer if alone else home[host]
+            start = first if alone else spans[home[buffer]][1]
+            spans[home[buffer]] = value_here(buffer.nbytes), start, last
         return room_for(list(spans.values()))
 
 
@@ -339,16 +296,9 @@ def _flat(lines: Sequence[list[_Copy]]) -> list[_Copy]:
     return [copy for copies in lines for copy in copies]
 
 
-def _later(copies: list[_Copy]) -> list[_Copy]:
-    """``copies`` without those whose parts are made first, for which room is needed longest."""
-    return copies[max(1, len(copies) // 4) :]
-
-
-def _nbytes(buffer: Buffer) -> int:
-    """The bytes that ``buffer`` takes in the arena."""
-    if buffer.kind != "arena":
-        return 0
-    return -(-max(value_here(buffer.nbytes), 1) // ALIGNMENT) * ALIGNMENT
+def _saved(copies: Sequence[_Copy]) -> int:
+    """The bytes that are not copied without ``copies``."""
+    return sum([value_here(copy.part.nbytes) for copy in copies])
 
 
 def _places(copies: Sequence[_Copy]) -> dict[Buffer, tuple[Buffer, Any]]:

@@ -323,19 +323,22 @@ def test_no_result_is_written_over_what_parts_are_joined_to() -> None:
 
 
 def test_no_update_is_made_over_what_parts_are_joined_to() -> None:
-    """The line of %a dies where the second part of another one, as large, is written."""
+    """The line of %a dies where the first part of another one, as large, is written."""
     graph = graph_of("""
-    graph @f(%x: f32[8,4], %y: f32[8,4], %i: i64[1], %u: f32[1,4]) {
+    graph @f(%x: f32[8,4], %y: f32[4,4], %i: i64[1], %u: f32[1,4], %o: f32[64,64]) {
+      %m: f32[64,64] = softmax %o {axis=1}
+      %n: f32[64,64] = softmax %m {axis=1}
+      %b: f32[4,4] = softmax %y {axis=1}
       %a: f32[8,4] = softmax %x {axis=1}
-      %b: f32[8,4] = softmax %y {axis=1}
-      %c: f32[16,4] = concat %a, %b {axis=0}
+      %k: f32[4,4] = matmul_nt %y, %y
+      %c: f32[16,4] = concat %b, %a, %k {axis=0}
       %s: f32[16,16] = matmul_nt %c, %c
       %t: f32[8,4] = slice %s {size=(8, 4), start=(0, 0), step=(1, 1)}
-      %d: f32[8,4] = softmax %t {axis=1}
       %g: f32[8,4] = scatter %a, %i, %u {axis=0}
-      %h: f32[16,4] = concat %d, %g {axis=0}
+      %d: f32[8,4] = softmax %t {axis=1}
+      %h: f32[16,4] = concat %g, %d {axis=0}
       %e: f32[16,4] = softmax %h {axis=1}
-      return %e
+      return %e, %n
     }""")
     for parallel in (True, False):
         plan = make_plan(graph, parallel=parallel)
