@@ -298,7 +298,10 @@ def room_for(spans: Sequence[tuple[int, int, int]]) -> int:
 
     A result that is written over an operand is not another value.
     """
-    places = [_Place(_rounded(size), first, last, []) for size, first, last in spans]
+    places = [
+        _Place(size=_rounded(size), first=first, last=last, buffers=[])
+        for size, first, last in spans
+    ]
     return Layout(places).lay_out([place.size for place in places])[1]
 
 

@@ -14,8 +14,8 @@ from hybrid.errors import Location, NativeError, locate
 from hybrid.ir import Graph, inlined
 from hybrid.memory import native
 from hybrid.plan.agreement import Agreement
-from hybrid.plan.concatenation import join_in_place
 from hybrid.plan.host import Callbacks, host_function
+from hybrid.plan.joined_parts import join_in_place
 from hybrid.plan.lower import lower
 from hybrid.plan.memory import ALIGNMENT, Placement, place
 from hybrid.plan.overlap import overlap

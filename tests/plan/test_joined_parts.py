@@ -1,4 +1,4 @@
-"""Concatenation in place: which copies fall away, which stay, and that no bit changes."""
+"""Parts of what is joined in place: which copies fall away, which stay, and that no bit changes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from hybrid.ir.bound_graphs import bind
 from hybrid.ir.graph import sizes_of
 from hybrid.passes import run_pipeline
 from hybrid.plan import Plan, interpret, make_plan
-from hybrid.plan.concatenation import join_in_place
+from hybrid.plan.joined_parts import join_in_place
 from hybrid.plan.lower import lower
 from hybrid.plan.memory import place
 from hybrid.plan.open_plan import OpenPlan

@@ -37,7 +37,7 @@ def join_in_place(lowered: Lowered) -> None:
     """Let parts of what ``lowered`` concatenates be computed where they are to lie."""
     if not _may_join(lowered):
         return
-    uses = _Uses()
+    uses = _BufferUses()
     uses.block(lowered.steps, ())
     lines = uses.copies_in_place()
     if lines:
@@ -92,7 +92,7 @@ class _Use:
     inside: set[int] = field(default_factory=set)  # blocks of some, not all of it
 
 
-class _Uses:
+class _BufferUses:
     """Who does what with the buffers of a plan."""
 
     def __init__(self) -> None:
@@ -138,7 +138,7 @@ class _Uses:
             use = self.known.get(buffer)
             itemsize = view.dtype.itemsize
             if use is None:
-                use = self.known[buffer] = _Use(path, itemsize, time, time)
+                use = self.known[buffer] = _Use(path=path, itemsize=itemsize, first=time, last=time)
             if use.path != path:
                 common = _common(use.path, path)
                 use.inside.update((*use.path[len(common) :][:1], *path[len(common) :][:1]))
@@ -163,7 +163,10 @@ class _Uses:
             and _is_dense(source)
             and _same(source.type.nbytes, part.nbytes)
         ):
-            self._copies.append(_Copy(step, part, target.buffer, target.offset, time, path))
+            copy = _Copy(
+                step=step, part=part, line=target.buffer, start=target.offset, time=time, path=path
+            )
+            self._copies.append(copy)
         return True
 
     def copies_in_place(self) -> list[list[_Copy]]:
@@ -223,7 +226,7 @@ def _is_dense(view: View) -> bool:
 class _Memory:
     """How much scratch memory steps need, as far as lives tell."""
 
-    def __init__(self, uses: _Uses) -> None:
+    def __init__(self, uses: _BufferUses) -> None:
         self.lives: dict[Buffer, tuple[int, int]] = {}
         for buffer, use in uses.known.items():
             spans = [uses.span[number] for number in use.inside]
