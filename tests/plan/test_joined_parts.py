@@ -529,7 +529,7 @@ def check_modes(graph: Graph) -> None:
 def test_random_joins() -> None:
     seen = [0, 0]
 
-    @settings(unhurried, max_examples=150)
+    @settings(unhurried, max_examples=100)
     @given(joining())
     def run(graph: Graph) -> None:
         check_modes(graph)
