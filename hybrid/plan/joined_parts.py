@@ -30,7 +30,8 @@ from hybrid.plan.lower import without
 from hybrid.plan.memory import room_for
 from hybrid.plan.steps import Buffer, Control, Lowered, Step, overwrites, touched, walk
 
-ATTEMPTS = 16  # groups of lines that are tried where not all of them fit
+GROUPS = 16  # of lines that are tried one after the other, where not all of them fit
+ATTEMPTS = 48  # that fail, then no more are made
 
 
 def join_in_place(lowered: Lowered) -> None:
@@ -263,12 +264,16 @@ class _Memory:
         if self._room(_flat(lines)) <= before:
             return _flat(lines)
         lines = sorted(lines, key=_saved, reverse=True)
-        together = -(-len(lines) // ATTEMPTS)
+        together = -(-len(lines) // GROUPS)
         chosen: list[_Copy] = []
+        failed = 0
         for at in range(0, len(lines), together):
             copies = _flat(lines[at : at + together])
             copies.sort(key=lambda copy: self.lives[copy.part][0])
             while copies and self._room(chosen + copies) > before:
+                failed += 1
+                if failed == ATTEMPTS:
+                    return chosen
                 del copies[: max(1, len(copies) // 4)]  # for these room is needed longest
             chosen += copies
         return chosen
