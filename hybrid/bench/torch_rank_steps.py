@@ -19,7 +19,7 @@ from torch import distributed, nn
 from torch.nn import functional
 
 from hybrid.bench.compare.adapters.torch_ import SmallGPT, perceptron
-from hybrid.bench.rank_problems import RATE, SIZES, SMALL, answer, batch, network
+from hybrid.bench.rank_steps import RATE, SIZES, SMALL, answer, batch, network
 
 
 def model_of(kind: str) -> nn.Module:

@@ -52,7 +52,7 @@ def call_of(node: Node, inside: str = "") -> CollectiveCall:
     given = sorted(node.attributes.items())
     return CollectiveCall(
         name=node.op.name,
-        types=tuple([v.type for v in node.operands]),
+        types=tuple([v.type for v in node.operands[:1]]),  # the others are there, and do not move
         attributes=" ".join([f"{k}={v}" for k, v in given if k not in ("comm", "ranks")]),
         inside=inside,
         location=node.location,
