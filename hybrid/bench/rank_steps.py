@@ -2,7 +2,7 @@
 
 ::
 
-    hybrid launch -n 2 rank_steps.py mlp ranks 40123
+    hybrid launch -n 2 rank_steps.py mlp ranks 0 40123
 
 Each rank is asked through a connection of its own, so nobody waits in a collective meanwhile.  The
 answers are the seconds of the steps and the loss of the last.
@@ -73,13 +73,13 @@ def answer(
             asker.send((seconds, of_all(value)))
 
 
-def step_of(kind: str, shards: str) -> Callable[[], hy.Tensor]:
+def step_of(kind: str, shards: str, zero: int) -> Callable[[], hy.Tensor]:
     """A training step on this rank's rows; without shards "alone", for a process by itself."""
     model, (x, y) = network(kind), batch(kind)
     optimizer = hy.optim.AdamW(model.parameters(), lr=RATE)
     if shards != "alone":
         cut = shards if shards == "ranks" else int(shards)
-        dist.data_parallel(model, optimizer, cut)
+        dist.data_parallel(model, optimizer, cut, zero)
         mine = dist.rows(len(x), cut)
         x, y = x[mine], y[mine]
     inputs, targets = hy.asarray(x), hy.asarray(y)
@@ -99,10 +99,10 @@ def step_of(kind: str, shards: str) -> Callable[[], hy.Tensor]:
     return lambda: step(inputs, targets)
 
 
-def main(kind: str, shards: str, port: str) -> None:
+def main(kind: str, shards: str, zero: str, port: str) -> None:
     """Do steps until nobody asks for any."""
     dist.init(timeout=120)
-    answer(int(port), dist.rank(), step_of(kind, shards), dist.barrier)
+    answer(int(port), dist.rank(), step_of(kind, shards, int(zero)), dist.barrier)
 
 
 if __name__ == "__main__":
