@@ -1,0 +1,143 @@
+"""Early sums: buckets of gradients that are sent while ``backward()`` goes on.
+
+Before::                                  After::
+
+    gradients of layer 2                      gradients of layer 2
+    gradients of layer 1                      queue the sum of bucket 0     (a thread makes it)
+    sum of bucket 0: layer 2                  gradients of layer 1
+    sum of bucket 1: layer 1                  queue the sum of bucket 1
+                                              wait for both
+
+Captured steps do so by the order of their plans; this is for eager code.  A bucket is queued as
+soon as the gradients of all its members are final, and those of the buckets before it: so buckets
+have one order on all ranks.  They go through a channel of their own, by the thread of a work queue:
+what the main thread sends meanwhile needs no order among them.  When ``backward()`` returns, all is
+over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from hybrid.autodiff.presence import Ct, plain
+from hybrid.core.types import TensorType, tensor_type
+from hybrid.distributed.mpi_channel import GradientChannel
+from hybrid.eager.execution import Eager
+from hybrid.eager.launch import fill
+from hybrid.eager.streams import Streaming
+from hybrid.eager.tensor import Tensor
+from hybrid.errors import author_location
+from hybrid.ir.interpreter import current, interpreting
+from hybrid.ir.record import Leaf, ShardLeaf
+from hybrid.memory.channels import CollectiveCall
+
+Place = tuple[int, int]  # a parameter and a shard, by number
+OfBucket = Callable[[Sequence[int], Mapping[Place, Tensor], str], list[Tensor]]
+RUNS = 6  # of plans, for each member of a bucket: more than it takes
+COPIES = 8  # of a bucket, among the results of these
+
+
+class EarlySums:
+    """The sums of one ``backward()``, of gradients of one model.
+
+    ``sources`` are the leaves at which gradients by a parameter and shard arrive, in the order in
+    which these are added; ``of_bucket`` makes the sums of some parameters through a channel.
+    """
+
+    def __init__(
+        self,
+        channel: GradientChannel,
+        buckets: Sequence[Sequence[int]],
+        types: Sequence[TensorType],
+        how: str,
+        sources: Mapping[Place, Sequence[Leaf]],
+        of_bucket: OfBucket,
+    ) -> None:
+        self.channel, self.buckets, self.types, self.how = channel, buckets, types, how
+        self._of_bucket, self._sources = of_bucket, sources
+        self._bucket_of = {at: number for number, bucket in enumerate(buckets) for at in bucket}
+        self._missing = [0] * len(buckets)  # leaves of each that are not final
+        self._parameter_of: dict[Leaf, int] = {}
+        for (at, _), leaves in sources.items():
+            for leaf in leaves:
+                self._parameter_of[leaf] = at
+                self._missing[self._bucket_of[at]] += 1
+        self._grads: dict[Leaf, Tensor | None] = {}
+        self._queued = 0  # buckets
+        self._found: dict[int, Tensor] = {}
+        self._interpreter = Streaming(channel.queue, sends=True)
+
+    def agree(self) -> None:
+        """Raise CollectiveMismatchError unless all ranks are about to make the same sums."""
+        at = self.channel.at = author_location()
+        calls = [CollectiveCall("gradients", (type,), self.how, location=at) for type in self.types]
+        self.channel.around.agree(calls, eager=True)
+
+    def told(self, leaf: Leaf, ct: Ct | None) -> None:
+        """The gradient at ``leaf`` is final; all that can be queued is, without waiting."""
+        at = self._parameter_of.get(leaf)
+        if at is None:
+            return
+        self._grads[leaf] = plain(ct)
+        self._missing[self._bucket_of[at]] -= 1
+        while self._queued < len(self.buckets) and not self._missing[self._queued]:
+            members, nbytes = self.buckets[self._queued], self.types[self._queued].nbytes
+            if not self.channel.queue.has_room(RUNS * (len(members) + 1), COPIES * nbytes):
+                return
+            self._queue()
+
+    def finished(self, grads: Mapping[Leaf, Tensor | None]) -> dict[int, Tensor]:
+        """The sums by parameter, given the gradients of all leaves, once all is over."""
+        self._grads.update(grads)
+        while self._queued < len(self.buckets):
+            self._queue()
+        self.channel.queue.wait()
+        fill(list(self._found.values()))
+        return self._found
+
+    def _queue(self) -> None:
+        members = self.buckets[self._queued]
+        self._queued += 1
+        arrived: dict[Place, Tensor] = {}
+        for at in members:
+            for place in self._places(at):
+                terms = [self._grads.get(leaf) for leaf in self._sources[place]]
+                for term in terms:
+                    if term is not None:
+                        before = arrived.get(place)
+                        arrived[place] = term if before is None else before + term
+        with interpreting(self._interpreter):
+            made = self._of_bucket(members, arrived, self.channel.name)
+        self._found |= zip(members, made, strict=True)
+
+    def _places(self, at: int) -> list[Place]:
+        return [place for place in self._sources if place[0] == at]
+
+    def left(self, error: BaseException) -> None:
+        """The way back has ended with ``error``: go on only if it has on all ranks, and alike."""
+        what = f"backward left after {self._queued} of them, by {type(error).__name__}"
+        call = CollectiveCall("gradients", attributes=what, location=author_location())
+        self.channel.leave(call, waits=isinstance(error, Exception))
+
+
+def sources_of(leaves: Sequence[Leaf], own: Mapping[Leaf, int]) -> dict[Place, list[Leaf]]:
+    """The leaves among ``leaves`` by parameter and shard: stand-ins, then ``own`` ones."""
+    found: dict[Place, list[Leaf]] = {}
+    for leaf in leaves:
+        if type(leaf) is ShardLeaf:
+            found.setdefault(leaf.place, []).append(leaf)
+    for leaf in leaves:
+        if leaf in own:
+            found.setdefault((own[leaf], 0), []).append(leaf)
+    return found
+
+
+def may_be_early() -> bool:
+    """Whether what is computed now is computed at once, and by nobody else."""
+    return type(current()) is Eager
+
+
+def line_type(kinds: Sequence[TensorType], parts: int, dtype: Any) -> TensorType:
+    """The type of what each rank gives of a bucket."""
+    return tensor_type(dtype, (parts, sum([kind.size for kind in kinds])))
