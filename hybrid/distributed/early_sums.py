@@ -24,18 +24,18 @@ from hybrid.autodiff.presence import Ct, plain
 from hybrid.core.types import TensorType, tensor_type
 from hybrid.distributed.mpi_channel import GradientChannel
 from hybrid.eager.execution import Eager
+from hybrid.eager.fused_calls import plan_of
 from hybrid.eager.launch import fill
-from hybrid.eager.streams import Streaming
-from hybrid.eager.tensor import Tensor
+from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import author_location
-from hybrid.ir.interpreter import current, interpreting
+from hybrid.ir.interpreter import current
 from hybrid.ir.record import Leaf, ShardLeaf
+from hybrid.memory import native
 from hybrid.memory.channels import CollectiveCall
+from hybrid.plan import Plan
 
 Place = tuple[int, int]  # a parameter and a shard, by number
 OfBucket = Callable[[Sequence[int], Mapping[Place, Tensor], str], list[Tensor]]
-RUNS = 6  # of plans, for each member of a bucket: more than it takes
-COPIES = 8  # of a bucket, among the results of these
 
 
 class EarlySums:
@@ -49,12 +49,14 @@ class EarlySums:
         self,
         channel: GradientChannel,
         buckets: Sequence[Sequence[int]],
+        kinds: Sequence[TensorType],
         types: Sequence[TensorType],
         how: str,
         sources: Mapping[Place, Sequence[Leaf]],
         of_bucket: OfBucket,
     ) -> None:
-        self.channel, self.buckets, self.types, self.how = channel, buckets, types, how
+        self.channel, self.buckets, self.kinds = channel, buckets, kinds
+        self.types, self.how = types, how  # what ranks give of each bucket, and what becomes of it
         self._of_bucket, self._sources = of_bucket, sources
         self._bucket_of = {at: number for number, bucket in enumerate(buckets) for at in bucket}
         self._missing = [0] * len(buckets)  # leaves of each that are not final
@@ -66,7 +68,6 @@ class EarlySums:
         self._grads: dict[Leaf, Tensor | None] = {}
         self._queued = 0  # buckets
         self._found: dict[int, Tensor] = {}
-        self._interpreter = Streaming(channel.queue, sends=True)
 
     def agree(self) -> None:
         """Raise CollectiveMismatchError unless all ranks are about to make the same sums."""
@@ -82,8 +83,7 @@ class EarlySums:
         self._grads[leaf] = plain(ct)
         self._missing[self._bucket_of[at]] -= 1
         while self._queued < len(self.buckets) and not self._missing[self._queued]:
-            members, nbytes = self.buckets[self._queued], self.types[self._queued].nbytes
-            if not self.channel.queue.has_room(RUNS * (len(members) + 1), COPIES * nbytes):
+            if not self.channel.queue.has_room(self.types[self._queued].nbytes):
                 return
             self._queue()
 
@@ -100,19 +100,30 @@ class EarlySums:
         members = self.buckets[self._queued]
         self._queued += 1
         arrived: dict[Place, Tensor] = {}
-        for at in members:
-            for place in self._places(at):
-                terms = [self._grads.get(leaf) for leaf in self._sources[place]]
-                for term in terms:
-                    if term is not None:
-                        before = arrived.get(place)
-                        arrived[place] = term if before is None else before + term
-        with interpreting(self._interpreter):
-            made = self._of_bucket(members, arrived, self.channel.name)
-        self._found |= zip(members, made, strict=True)
+        for place, leaves in self._sources.items():
+            terms = [self._grads.get(leaf) for leaf in leaves if place[0] in members]
+            for term in terms:
+                if term is not None:
+                    before = arrived.get(place)
+                    arrived[place] = term if before is None else before + term
+        given = {place: arrived[place] for place in sorted(arrived)}
+        fill(list(given.values()))
+        plan = self._plan_of(members, {place: grad.type for place, grad in given.items()})
+        outputs = [native.allocate(type.nbytes) for type in plan.output_types]
+        made = self.channel.queue.submit(plan, outputs, [grad.content for grad in given.values()])
+        for at, type, data in zip(members, plan.output_types, made, strict=True):
+            self._found[at] = make_tensor(type, data)
 
-    def _places(self, at: int) -> list[Place]:
-        return [place for place in self._sources if place[0] == at]
+    def _plan_of(self, members: Sequence[int], types: Mapping[Place, TensorType]) -> Plan:
+        """The plan of the sums of ``members``, of gradients of such types."""
+
+        def sums(*grads: Tensor) -> list[Tensor]:
+            arrived = dict(zip(types, grads, strict=True))
+            return self._of_bucket(members, arrived, self.channel.name)
+
+        kinds = [(at, self.kinds[at]) for at in members]
+        key = self.how, tuple(kinds), tuple(types.items())
+        return self.channel.plan(key, lambda: plan_of("gradients", sums, list(types.values())))
 
     def left(self, error: BaseException) -> None:
         """The way back has ended with ``error``: go on only if it has on all ranks, and alike."""

@@ -89,6 +89,7 @@ class WayBack:
         return EarlySums(
             channel.gradients,
             buckets,
+            replicas.kinds,
             types,
             f"shards={replicas.sharing.shards} zero={zero}",
             sources_of(leaves, apart),

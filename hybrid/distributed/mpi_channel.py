@@ -36,6 +36,7 @@ from hybrid.jobs.rank_record import FOLDER
 from hybrid.memory import channels
 from hybrid.memory.channels import Channel, CollectiveCall, Doing, current_entry, open_channel
 from hybrid.memory.work_queue import WorkQueue
+from hybrid.plan import Plan
 
 WORD = 2**64 - 1
 ASKED, TOLD, WAITS, MESSAGE = 1, 2, 3, 4  # tags
@@ -43,6 +44,7 @@ FINGERPRINT = 16  # bytes
 MOST_TEXT = 1 << 16
 SPINS = 200
 LOOKS = 0.005  # seconds from one look at the other ranks to the next
+MOST_PLANS = 256  # for sums of gradients
 NOTES = 0.25  # seconds after which a rank that waits says so
 
 
@@ -363,11 +365,21 @@ class GradientChannel(MpiChannel):
         super().__init__(f"{around.name} gradients", around.moves.Dup(), around.job)
         self.around, self.queue = around, WorkQueue()
         self.at: Location | None = None  # where the author wants them
+        self._plans: dict[Any, Plan] = {}
         self._speaks = threading.Lock()  # held to exchange words: the queue's thread does, and ours
 
     def wait_on(self, call: CollectiveCall) -> None:
         with self._speaks, Doing(replace(call, location=self.at)) as located:
             super().wait_on(located)
+
+    def plan(self, key: Any, make: Callable[[], Plan]) -> Plan:
+        """The plan that is kept for ``key``, which ``make`` makes."""
+        found = self._plans.get(key)
+        if found is None:
+            if len(self._plans) >= MOST_PLANS:
+                self._plans.clear()
+            found = self._plans[key] = make()
+        return found
 
     def leave(self, call: CollectiveCall, *, waits: bool) -> None:
         """End with ``call`` what the ranks have begun here; nothing is queued any more.

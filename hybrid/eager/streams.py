@@ -33,12 +33,12 @@ from hybrid.plan import Plan
 
 
 class Streaming(Eager):
-    """Eager, which queues what it is to compute; if it ``sends``, transfers, too."""
+    """Eager, which queues what it is to compute."""
 
     queues = True
 
-    def __init__(self, queue: WorkQueue, *, sends: bool = False) -> None:
-        self.queue, self.sends = queue, sends
+    def __init__(self, queue: WorkQueue) -> None:
+        self.queue = queue
 
     def apply(
         self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
@@ -80,7 +80,7 @@ class Streaming(Eager):
 
         None if it calls Python: it is to be run now, when all that is queued is done.
         """
-        if plan.calls_python and not (self.sends and plan.only_sends):
+        if plan.calls_python:
             self.queue.wait()
             return None
         made = self.start(plan, [t.content for t in operands])

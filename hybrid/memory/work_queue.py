@@ -176,11 +176,11 @@ class WorkQueue:
             native.check(lib.HYB_NO_MEMORY)
         return None
 
-    def has_room(self, runs: int, nbytes: int) -> bool:
-        """Whether so many more runs, with results of so many bytes, would be queued at once."""
+    def has_room(self, nbytes: int) -> bool:
+        """Whether a run with results of so many bytes would be queued at once."""
         with LOCK:
             self._look()
-            return len(self.runs) + runs <= CAPACITY and self.nbytes + nbytes <= MOST_BYTES
+            return len(self.runs) < CAPACITY and self.nbytes + nbytes <= MOST_BYTES
 
     def on_failure(self, undo: Callable[[], None]) -> None:
         """Call ``undo`` when somebody is told that a run queued up to now has failed."""

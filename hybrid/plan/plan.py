@@ -83,12 +83,6 @@ class Plan:
     def arena_nbytes(self) -> int:
         return self.sizes.arena_nbytes
 
-    @cached_attribute
-    def only_sends(self) -> bool:
-        """Whether it calls Python for nothing but transfers, which any thread may make."""
-        calls = [step.call.function for step in self.steps if step.call is not None]
-        return all(isinstance(function, (Transfer, Wait)) for function in calls)
-
     def arrays(self) -> native.PlanArrays | None:
         """The arrays that C was given; None if it calls functions of this process."""
         if self.written is not None:
