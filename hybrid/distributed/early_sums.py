@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from hybrid.autodiff.final_leaves import Told
 from hybrid.autodiff.presence import Ct, plain
 from hybrid.core.types import TensorType, tensor_type
 from hybrid.distributed.mpi_channel import GradientChannel
@@ -69,11 +70,18 @@ class EarlySums:
         self._queued = 0  # buckets
         self._found: dict[int, Tensor] = {}
 
-    def agree(self) -> None:
+    def __enter__(self) -> Told:
         """Raise CollectiveMismatchError unless all ranks are about to make the same sums."""
         at = self.channel.at = author_location()
         calls = [CollectiveCall("gradients", (type,), self.how, location=at) for type in self.types]
         self.channel.around.agree(calls, eager=True)
+        return self.told
+
+    def __exit__(self, _kind: Any, error: BaseException | None, _traceback: Any) -> None:
+        if error is not None:  # go on only if it ends so on all ranks
+            what = f"by {type(error).__name__}, after {self._queued} sums"
+            call = CollectiveCall("end of backward()", attributes=what, location=author_location())
+            self.channel.leave(call, waits=isinstance(error, Exception))
 
     def told(self, leaf: Leaf, ct: Ct | None) -> None:
         """The gradient at ``leaf`` is final; all that can be queued is, without waiting."""
@@ -124,12 +132,6 @@ class EarlySums:
         kinds = [(at, self.kinds[at]) for at in members]
         key = self.how, tuple(kinds), tuple(types.items())
         return self.channel.plan(key, lambda: plan_of("gradients", sums, list(types.values())))
-
-    def left(self, error: BaseException) -> None:
-        """The way back has ended with ``error``: go on only if it has on all ranks, and alike."""
-        what = f"backward left after {self._queued} of them, by {type(error).__name__}"
-        call = CollectiveCall("gradients", attributes=what, location=author_location())
-        self.channel.leave(call, waits=isinstance(error, Exception))
 
 
 def sources_of(leaves: Sequence[Leaf], own: Mapping[Leaf, int]) -> dict[Place, list[Leaf]]:

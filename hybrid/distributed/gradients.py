@@ -7,8 +7,8 @@ is of all ranks, and counts once.  Both kinds in one loss are refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -53,19 +53,10 @@ class WayBack:
         share = rows / ops.astype(ops.squeeze(scope.all_rows, axis=0), float64)
         return seed * ops.astype(share, seed.dtype)
 
-    @contextmanager
-    def under_way(self, leaves: Sequence[Leaf]) -> Iterator[Told | None]:
+    def under_way(self, leaves: Sequence[Leaf]) -> AbstractContextManager[Told | None]:
         """A context in which this rank goes back, to be told of final leaves among ``leaves``."""
-        early = self.early = self._early(leaves)
-        if early is None:
-            yield None
-            return
-        early.agree()
-        try:
-            yield early.told
-        except BaseException as error:
-            early.left(error)
-            raise
+        self.early = self._early(leaves)
+        return nullcontext() if self.early is None else self.early
 
     def _early(self, leaves: Sequence[Leaf]) -> EarlySums | None:
         """The sums that need not wait for the end; None: all of them do."""

@@ -218,9 +218,7 @@ class _Writer(Eager):
         return results[0] if len(results) == 1 else results
 
 
-def plan_of(
-    name: str, call: Callable[..., Sequence[Tensor]], types: Sequence[TensorType]
-) -> Plan:
+def plan_of(name: str, call: Callable[..., Sequence[Tensor]], types: Sequence[TensorType]) -> Plan:
     """The plan of ``call``, which makes several tensors of those of ``types``, and no other ones.
 
     It looks at no values, and gives none of its tensors back.
