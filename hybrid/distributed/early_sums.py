@@ -58,14 +58,18 @@ class EarlySums:
     ) -> None:
         self.channel, self.buckets, self.kinds = channel, buckets, kinds
         self.types, self.how = types, how  # what ranks give of each bucket, and what becomes of it
-        self._of_bucket, self._sources = of_bucket, sources
-        self._bucket_of = {at: number for number, bucket in enumerate(buckets) for at in bucket}
+        self._of_bucket = of_bucket
+        number_of = {at: number for number, bucket in enumerate(buckets) for at in bucket}
+        self._sources: list[dict[Place, Sequence[Leaf]]] = [{} for _ in buckets]
         self._missing = [0] * len(buckets)  # leaves of each that are not final
-        self._parameter_of: dict[Leaf, int] = {}
-        for (at, _), leaves in sources.items():
-            for leaf in leaves:
-                self._parameter_of[leaf] = at
-                self._missing[self._bucket_of[at]] += 1
+        self._bucket_of: dict[Leaf, int] = {}
+        for place in sorted(sources):
+            number = number_of.get(place[0])
+            if number is None:  # nobody asks for this gradient any more
+                continue
+            self._sources[number][place] = sources[place]
+            self._missing[number] += len(sources[place])
+            self._bucket_of.update((leaf, number) for leaf in sources[place])
         self._grads: dict[Leaf, Tensor | None] = {}
         self._queued = 0  # buckets
         self._found: dict[int, Tensor] = {}
@@ -85,11 +89,11 @@ class EarlySums:
 
     def told(self, leaf: Leaf, ct: Ct | None) -> None:
         """The gradient at ``leaf`` is final; all that can be queued is, without waiting."""
-        at = self._parameter_of.get(leaf)
-        if at is None:
+        number = self._bucket_of.get(leaf)
+        if number is None:
             return
         self._grads[leaf] = plain(ct)
-        self._missing[self._bucket_of[at]] -= 1
+        self._missing[number] -= 1
         while self._queued < len(self.buckets) and not self._missing[self._queued]:
             if not self.channel.queue.has_room(self.types[self._queued].nbytes):
                 return
@@ -105,16 +109,14 @@ class EarlySums:
         return self._found
 
     def _queue(self) -> None:
-        members = self.buckets[self._queued]
+        number, members = self._queued, self.buckets[self._queued]
         self._queued += 1
-        arrived: dict[Place, Tensor] = {}
-        for place, leaves in self._sources.items():
-            terms = [self._grads.get(leaf) for leaf in leaves if place[0] in members]
-            for term in terms:
+        given: dict[Place, Tensor] = {}
+        for place, leaves in self._sources[number].items():
+            for term in [self._grads.get(leaf) for leaf in leaves]:
                 if term is not None:
-                    before = arrived.get(place)
-                    arrived[place] = term if before is None else before + term
-        given = {place: arrived[place] for place in sorted(arrived)}
+                    before = given.get(place)
+                    given[place] = term if before is None else before + term
         fill(list(given.values()))
         plan = self._plan_of(members, {place: grad.type for place, grad in given.items()})
         outputs = [native.allocate(type.nbytes) for type in plan.output_types]

@@ -398,7 +398,7 @@ class GradientChannel(MpiChannel):
                     self.job.give_up(str(error).splitlines()[0])
         try:
             self.queue.tell()
-        except HybridError:
+        except Exception:
             return  # whoever leaves has an error to raise
 
 

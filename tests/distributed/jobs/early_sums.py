@@ -160,6 +160,15 @@ for make in (plain, Images, half, parts):
         for a, b in zip(got, wanted, strict=True):
             assert a.tobytes() == b.tobytes(), (make, case)
 
+# A parameter whose gradient nobody asks for any more ----------------------------------------------
+
+net = nn.Linear(3, 2)
+dist.data_parallel(net, hy.optim.SGD(net.parameters(), lr=0.1))
+loss = dist.mean(net(hy.ones((2, 3))).sum(axis=1))
+net.weight.requires_grad = False
+loss.backward()
+assert net.weight.grad is None and net.bias.grad.tolist() == [1.0, 1.0]
+
 # What is not sent early: within streams, and gradients of two models at once ----------------------
 
 one, two = nn.Linear(3, 2), nn.Linear(3, 2)
