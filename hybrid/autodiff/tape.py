@@ -14,8 +14,7 @@ import numpy as np
 
 from hybrid import ops
 from hybrid.autodiff.arrivals import Arrivals
-from hybrid.autodiff.cotangent_sums import Sums
-from hybrid.autodiff.final_leaves import FinalLeaves, Told
+from hybrid.autodiff.cotangent_sums import FinalLeaves, Sums, Told
 from hybrid.autodiff.flow import control_sources
 from hybrid.autodiff.presence import (
     Ct,

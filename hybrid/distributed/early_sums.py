@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from hybrid.autodiff.final_leaves import Told
+from hybrid.autodiff.cotangent_sums import Told
 from hybrid.autodiff.presence import Ct, plain
 from hybrid.core.types import TensorType, tensor_type
 from hybrid.distributed.mpi_channel import GradientChannel

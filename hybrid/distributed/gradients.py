@@ -13,7 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hybrid import ops
-from hybrid.autodiff.final_leaves import Told
+from hybrid.autodiff.cotangent_sums import Told
 from hybrid.core.types import TensorType, float64
 from hybrid.distributed.early_sums import EarlySums, Place, line_type, may_be_early, sources_of
 from hybrid.distributed.mpi_channel import MpiChannel

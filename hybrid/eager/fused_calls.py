@@ -200,7 +200,7 @@ class _Watcher(Eager):
         return not others and launch is not None and made and given == tuple(params)
 
 
-class _Writer(Eager):
+class _GraphWriter(Eager):
     """Eager, which writes down what it is to do, of tensors without values."""
 
     def __init__(self, name: str) -> None:
@@ -223,7 +223,7 @@ def plan_of(name: str, call: Callable[..., Sequence[Tensor]], types: Sequence[Te
 
     It looks at no values, and gives none of its tensors back.
     """
-    writer = _Writer(name)
+    writer = _GraphWriter(name)
     tensors = [make_tensor(type, writer.builder.param(type)) for type in types]
     with interpreting(writer):
         made = call(*tensors)

@@ -56,14 +56,14 @@ def host_function(call: HostCall, callbacks: Callbacks) -> Callable[[Any], None]
         call.function.leave(error, [_array(data[i], type) for i, type in others])
 
     if isinstance(call.function, Transfer):
-        return _kept(waiting(call.function, run), callbacks)
+        return _noting(waiting(call.function, run), callbacks)
 
     if leaves and call.function.settles:
         run.leave = leave  # type: ignore[attr-defined]
     return run
 
 
-def _kept(run: Callable[[Any], None], callbacks: Callbacks) -> Callable[[Any], None]:
+def _noting(run: Callable[[Any], None], callbacks: Callbacks) -> Callable[[Any], None]:
     """``run``, whose errors ``callbacks`` get."""
 
     def either(data: Any) -> None:
