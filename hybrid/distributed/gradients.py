@@ -96,14 +96,14 @@ class WayBack:
                 found[leaf] = grad
                 continue
             known = arrived.setdefault(leaf.call.replicas, {})
-            if grad is not None:
+            if grad is not None and self.early is None:
                 add_to(known, leaf.place, grad)
         for replicas, known in arrived.items():
             own = own_leaves(replicas)
             if not self.common:  # neither is what has not come through a call of the model
                 for at, leaf in own.items():
                     apart = found.pop(leaf, None)
-                    if apart is not None:
+                    if apart is not None and self.early is None:
                         add_to(known, (at, 0), apart)
             if self.early is None:
                 totals = summed(replicas, known, list(own))
