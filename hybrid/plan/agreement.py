@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from hybrid.core.dataclass import dataclass, replace
 from hybrid.core.types import TensorType
 from hybrid.ir import Graph, Node, Value
-from hybrid.memory.channels import CollectiveCall, number_of, reach
+from hybrid.memory.channels import CollectiveCall, is_compared, number_of, reach
 from hybrid.plan.steps import HostCall, Step
 
 POINT_TO_POINT = frozenset({"send", "recv"})
@@ -81,6 +81,7 @@ def agreements(graph: Graph) -> list[Step]:
             call=HostCall(Agreement(comm, ranks, tuple(calls), eager), (), ()),
         )
         for (comm, ranks), calls in found.items()
+        if is_compared(comm, ranks)
     ]
 
 
