@@ -1,12 +1,17 @@
 """Sums of cotangents: running sums, and terms with the turn and the flag of each addition.
 
 ``Sums`` is for values none of which may be another one; a ``Term`` is added in its turn, and where
-it counts.
+it counts.  ``FinalLeaves`` are told of while the way back goes on::
+
+    visit z = y * b
+    visit y = x * a, and tell of b: nothing more arrives there
+    visit a, and tell of a
 """
 
 from __future__ import annotations
 
 import heapq
+from collections.abc import Callable, Collection
 
 from hybrid import ops
 from hybrid.autodiff.presence import Ct, added, disjoined, marked
@@ -14,7 +19,9 @@ from hybrid.autodiff.record_values import Node
 from hybrid.core.dataclass import dataclass
 from hybrid.eager.batched_value import is_known
 from hybrid.eager.tensor import Tensor
-from hybrid.ir.record import AnyRecord, Output, Record
+from hybrid.ir.record import AnyRecord, Leaf, Output, Record
+
+Told = Callable[[Leaf, "Ct | None"], None]
 
 
 class Sums:
@@ -47,6 +54,32 @@ class Sums:
 
     def end(self) -> None:
         """No more will arrive."""
+
+
+class FinalLeaves:
+    """The leaves among ``targets`` that ``told`` is yet to be called with, and their cotangents.
+
+    A leaf gets terms from the records that it is an operand of, and records are visited from the
+    last made to the first: so it is final when the way back has come to what was made before the
+    first of these.  Of those that it never gets past nobody is told.
+    """
+
+    def __init__(self, targets: Collection[Node], needed: Collection[Node], told: Told) -> None:
+        self._told = told
+        uses: dict[Leaf, int] = {}  # the first record of each
+        for node in needed:
+            if type(node) is Record:
+                for parent in node.parents:
+                    if isinstance(parent, Leaf) and parent in targets:
+                        uses[parent] = min(uses.get(parent, node.sequence), node.sequence)
+        self._left = sorted(uses.items(), key=lambda use: use[1])
+
+    def passed(self, node: Node, sums: Sums) -> None:
+        """The way back has come to ``node``, and to nothing that was made before it."""
+        left = self._left
+        while left and left[-1][1] > node.sequence:
+            leaf, _ = left.pop()
+            self._told(leaf, sums.at(leaf)[0])
 
 
 def results_of(node: Node) -> int:

@@ -7,13 +7,14 @@ same order whether the ops run eagerly or are being traced.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
 from hybrid import ops
 from hybrid.autodiff.arrivals import Arrivals
-from hybrid.autodiff.cotangent_sums import Sums
+from hybrid.autodiff.cotangent_sums import FinalLeaves, Sums, Told
 from hybrid.autodiff.flow import control_sources
 from hybrid.autodiff.presence import (
     Ct,
@@ -212,16 +213,18 @@ def pulled_back(
     *,
     stop: bool = False,
     known: Mapping[TapeValue, Sequence[Edge]] | None = None,
+    told: Told | None = None,
 ) -> list[Ct | None]:
     """Optional cotangents of ``targets``, given optional cotangents of some values.
 
     With ``stop`` the way back ends at the targets, even if one came from another.  The ``known``
-    sources of targets get what is theirs.
+    sources of targets get what is theirs.  ``told`` is called with leaves among the targets, and
+    their cotangents, as soon as these are final, where that is known before the end.
     """
     wanted = {node_of(target)[0] for target in targets}
     spent: set[Node] = set()
     nodes = history((record for record, _ in seeds), wanted if stop else (), spent)
-    return _pull(seeds, targets, wanted, descendants(nodes, wanted | spent), stop, known)
+    return _pull(seeds, targets, wanted, descendants(nodes, wanted | spent), stop, known, told)
 
 
 def _pull(
@@ -231,6 +234,7 @@ def _pull(
     needed: set[Node],
     stop: bool = False,
     known: Mapping[TapeValue, Sequence[Edge]] | None = None,
+    told: Told | None = None,
 ) -> list[Ct | None]:
     controls = any(
         type(node) is Record and ("regions" in node.attrs or node.op in OF_LISTS) for node in needed
@@ -241,7 +245,12 @@ def _pull(
     )
     for record, ct in seeds:
         arrivals.send(record, ct)
+    finals = None
+    if told is not None and type(arrivals) is Sums:
+        finals = FinalLeaves(wanted, needed, told)
     while (node := arrivals.pop()) is not None:
+        if finals is not None:
+            finals.passed(node, arrivals)
         if type(node) is not Record or node not in needed or node.saved is None:
             continue
         flow = [p is not None and node_of(p)[0] in needed for p in node.parents]
@@ -508,10 +517,11 @@ def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> 
         back = calls[0].way_back(root.record, nodes) if calls else None
         if back is not None:
             seed = back.weighed(seed)
-        grads = pulled_back([(root.record, seed)], leaves)
-        refuse_foreign(leaves, grads)
-        if back is not None:
-            leaves, grads = back.gathered(leaves, [plain(grad) for grad in grads])
+        with nullcontext() if back is None else back.under_way(leaves) as told:
+            grads = pulled_back([(root.record, seed)], leaves, told=told)
+            refuse_foreign(leaves, grads)
+            if back is not None:
+                leaves, grads = back.gathered(leaves, [plain(grad) for grad in grads])
         for leaf, grad in zip(leaves, grads, strict=True):
             if isinstance(grad, Tensor) and grad.type is not leaf.type:  # ranks share one of them
                 grad = in_layout(grad, leaf.type)

@@ -2,26 +2,84 @@
 
 ::
 
-    hybrid launch -n 2 rank_steps.py mlp ranks 40123
+    hybrid launch -n 2 rank_steps.py mlp ranks 0 40123
+
+Each rank is asked through a connection of its own, so nobody waits in a collective meanwhile.  The
+answers are the seconds of the steps and the loss of the last.
 """
 
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Callable
+from multiprocessing.connection import Client
+from typing import Any
+
+import numpy as np
 
 import hybrid as hy
 import hybrid.distributed as dist
-from hybrid.bench.rank_problems import RATE, answer, batch, network
+from hybrid.bench.compare.problems import GPTSizes
+from hybrid.bench.workloads.training_steps import perceptron
+from hybrid.models.gpt import GPT, Config
+
+ROWS = {"mlp": 256, "gpt": 16}  # of a batch, in all ranks together
+SIZES = (1024, 1024, 1024, 10)  # two million weights: 8 MB of gradients
+SMALL = GPTSizes(tokens=65, length=64, width=128, heads=4, depth=4)
+RATE = 1e-4  # of AdamW
 
 
-def step_of(kind: str, shards: str) -> Callable[[], hy.Tensor]:
+def network(kind: str) -> hy.nn.Module:
+    """The network that is trained, the same on every rank."""
+    hy.random.seed(0)
+    if kind == "mlp":
+        return perceptron(SIZES, seed=0)
+    s = SMALL
+    return GPT(Config(tokens=s.tokens, block=s.length, width=s.width, heads=s.heads, depth=s.depth))
+
+
+def batch(kind: str) -> tuple[np.ndarray, np.ndarray]:
+    """The inputs and targets of all ranks together."""
+    draw, rows = np.random.RandomState(0), ROWS[kind]
+    if kind == "mlp":
+        x = draw.randn(rows, SIZES[0]).astype(np.float32)
+        return x, draw.randint(0, SIZES[-1], rows)
+    shape = rows, SMALL.length
+    return draw.randint(0, SMALL.tokens, shape), draw.randint(0, SMALL.tokens, shape)
+
+
+def answer(
+    port: int,
+    rank: int,
+    step: Callable[[], Any],
+    barrier: Callable[[], Any],
+    of_all: Callable[[float], float] = float,
+) -> None:
+    """Do as many steps as the process at ``port`` asks for, until it asks for none.
+
+    ``of_all`` gives the loss of the whole batch from a rank's own, and is no part of a step.
+    """
+    with Client(("127.0.0.1", port)) as asker:
+        asker.send(rank)
+        while count := asker.recv():
+            barrier()
+            start, loss = time.perf_counter(), None
+            for _ in range(count):
+                loss = step()
+            assert loss is not None
+            value = loss.item()
+            seconds = time.perf_counter() - start
+            asker.send((seconds, of_all(value)))
+
+
+def step_of(kind: str, shards: str, zero: int) -> Callable[[], hy.Tensor]:
     """A training step on this rank's rows; without shards "alone", for a process by itself."""
     model, (x, y) = network(kind), batch(kind)
     optimizer = hy.optim.AdamW(model.parameters(), lr=RATE)
     if shards != "alone":
         cut = shards if shards == "ranks" else int(shards)
-        dist.data_parallel(model, optimizer, cut)
+        dist.data_parallel(model, optimizer, cut, zero)
         mine = dist.rows(len(x), cut)
         x, y = x[mine], y[mine]
     inputs, targets = hy.asarray(x), hy.asarray(y)
@@ -41,10 +99,10 @@ def step_of(kind: str, shards: str) -> Callable[[], hy.Tensor]:
     return lambda: step(inputs, targets)
 
 
-def main(kind: str, shards: str, port: str) -> None:
+def main(kind: str, shards: str, zero: str, port: str) -> None:
     """Do steps until nobody asks for any."""
     dist.init(timeout=120)
-    answer(int(port), dist.rank(), step_of(kind, shards), dist.barrier)
+    answer(int(port), dist.rank(), step_of(kind, shards, int(zero)), dist.barrier)
 
 
 if __name__ == "__main__":

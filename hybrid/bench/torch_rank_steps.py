@@ -19,13 +19,13 @@ from torch import distributed, nn
 from torch.nn import functional
 
 from hybrid.bench.compare.adapters.torch_ import SmallGPT, perceptron
-from hybrid.bench.rank_problems import RATE, SIZES, SMALL, answer, batch, network
+from hybrid.bench.rank_steps import RATE, SIZES, SMALL, answer, batch, network
 
 
 def model_of(kind: str) -> nn.Module:
     """The network with the weights of ours."""
     model = perceptron(SIZES) if kind == "mlp" else SmallGPT(SMALL)
-    state = {name: torch.from_numpy(t.numpy()) for name, t in network(kind).state_dict().items()}
+    state = {name: torch.tensor(t.numpy()) for name, t in network(kind).state_dict().items()}
     state.pop("lm_head.weight", None)  # which is that of the tokens
     model.load_state_dict(state)
     return model

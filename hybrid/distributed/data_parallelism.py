@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from hybrid.distributed.meshes import Mesh
-from hybrid.distributed.mpi_channel import MpiChannel
+from hybrid.distributed.mpi_channel import MpiChannel, open_gradients
 from hybrid.distributed.power_sgd import PowerSGD
 from hybrid.distributed.replicas import Replicas
 from hybrid.distributed.row_shares import Sharing, goes_by, sharing_of
@@ -79,6 +79,7 @@ def data_parallel(
         replicas.compress = optimizer.compress = compress
     hooks.add(model, Hook("around", replicas))
     take_over(sharing.channel, model, optimizer)
+    open_gradients(sharing.channel)
     if zero and sharing.channel.ranks > 1:
         replicas.slices = StateSlices(sharing.channel, replicas.parameters, replicas.buckets, zero)
         replicas.slices.take_over(optimizer)

@@ -7,11 +7,16 @@ is of all ranks, and counts once.  Both kinds in one loss are refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from hybrid import ops
+from hybrid.autodiff.cotangent_sums import Told
 from hybrid.core.types import TensorType, float64
+from hybrid.distributed.early_sums import EarlySums, Place, line_type, may_be_early, sources_of
+from hybrid.distributed.mpi_channel import MpiChannel
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, author_location
 from hybrid.ir import Graph
@@ -28,7 +33,7 @@ if TYPE_CHECKING:
     from hybrid.distributed.row_parts import RowPart
 
 Gradients = list[Tensor | None]
-Arrived = dict[tuple[int, int], Tensor]  # by parameter and shard
+Arrived = dict[Place, Tensor]
 Bucket = tuple[int, ...]  # parameters, by number
 
 
@@ -37,6 +42,7 @@ class WayBack:
 
     def __init__(self, scope: RowPart, common: bool) -> None:
         self.scope, self.common = scope, common  # whether the loss is that of all ranks
+        self.early: EarlySums | None = None
 
     def weighed(self, seed: Tensor) -> Tensor:
         """``seed`` times the share that the rows of this rank are of all."""
@@ -47,6 +53,40 @@ class WayBack:
         share = rows / ops.astype(ops.squeeze(scope.all_rows, axis=0), float64)
         return seed * ops.astype(share, seed.dtype)
 
+    def under_way(self, leaves: Sequence[Leaf]) -> AbstractContextManager[Told | None]:
+        """A context in which this rank goes back, to be told of final leaves among ``leaves``."""
+        self.early = self._early(leaves)
+        return nullcontext() if self.early is None else self.early
+
+    def _early(self, leaves: Sequence[Leaf]) -> EarlySums | None:
+        """The sums that need not wait for the end; None: all of them do."""
+        models = {leaf.call.replicas for leaf in leaves if type(leaf) is ShardLeaf}
+        if len(models) != 1 or not may_be_early():
+            return None
+        (replicas,) = models
+        channel = replicas.sharing.channel
+        if not isinstance(channel, MpiChannel) or channel.gradients is None or replicas.compress:
+            return None
+        own = own_leaves(replicas)
+        kept = [tuple([at for at in bucket if at in own]) for bucket in replicas.buckets]
+        buckets = [bucket for bucket in kept if bucket]
+        parts = most_parts(replicas.sharing.shards, channel.ranks)
+        types = []
+        for bucket in buckets:
+            kinds = [replicas.kinds[at] for at in bucket]
+            types.append(line_type(kinds, parts, working_dtype(kinds[0].dtype)))
+        apart = {} if self.common else {leaf: at for at, leaf in own.items()}
+        zero = 0 if replicas.slices is None else replicas.slices.zero
+        return EarlySums(
+            channel.gradients,
+            buckets,
+            replicas.kinds,
+            types,
+            f"shards={replicas.sharing.shards} zero={zero}",
+            sources_of(leaves, apart),
+            partial(_of_bucket, replicas),
+        )
+
     def gathered(self, leaves: Sequence[Leaf], grads: Gradients) -> tuple[list[Leaf], Gradients]:
         """Leaves, parameters' own in place of stand-ins, and their gradients by all rows."""
         arrived: dict[Replicas, Arrived] = {}
@@ -56,19 +96,28 @@ class WayBack:
                 found[leaf] = grad
                 continue
             known = arrived.setdefault(leaf.call.replicas, {})
-            if grad is not None:
+            if grad is not None and self.early is None:
                 add_to(known, leaf.place, grad)
         for replicas, known in arrived.items():
-            own = [getattr(p, "leaf", None) for p in replicas.parameters]
+            own = own_leaves(replicas)
             if not self.common:  # neither is what has not come through a call of the model
-                for at, leaf in enumerate(own):
-                    apart = None if leaf is None else found.pop(leaf, None)
-                    if apart is not None:
+                for at, leaf in own.items():
+                    apart = found.pop(leaf, None)
+                    if apart is not None and self.early is None:
                         add_to(known, (at, 0), apart)
-            varying = [at for at, leaf in enumerate(own) if leaf is not None]
-            for at, total in summed(replicas, known, varying).items():
+            if self.early is None:
+                totals = summed(replicas, known, list(own))
+            else:
+                totals = self.early.finished(dict(zip(leaves, grads, strict=True)))
+            for at, total in totals.items():
                 add_to(found, own[at], total)
         return list(found), list(found.values())
+
+
+def own_leaves(replicas: Replicas) -> dict[int, Leaf]:
+    """Those of the parameters that gradients are asked for, by their numbers."""
+    leaves = {at: getattr(p, "leaf", None) for at, p in enumerate(replicas.parameters)}
+    return {at: leaf for at, leaf in leaves.items() if leaf is not None}
 
 
 def add_to(known: dict[Any, Any], key: Any, grad: Tensor) -> None:
@@ -143,7 +192,8 @@ def summed(replicas: Replicas, arrived: Arrived, varying: Sequence[int]) -> dict
     for bucket in replicas.buckets:
         members = [at for at in bucket if at in varying]
         if members:
-            found |= zip(members, _of_bucket(replicas, members, arrived), strict=True)
+            made = _of_bucket(replicas, members, arrived, replicas.sharing.channel.name)
+            found |= zip(members, made, strict=True)
     return found
 
 
@@ -161,7 +211,10 @@ def _compressed(
     return {at: in_dtype(total, replicas.kinds[at].dtype) for at, total in made.items()}
 
 
-def _of_bucket(replicas: Replicas, members: Sequence[int], arrived: Arrived) -> list[Tensor]:
+def _of_bucket(
+    replicas: Replicas, members: Sequence[int], arrived: Mapping[Place, Tensor], comm: str
+) -> list[Tensor]:
+    """The sums of the parameters ``members``, through the channel ``comm``."""
     sharing = replicas.sharing
     channel, shards = sharing.channel, sharing.shards
     first, end = sharing.ranges
@@ -178,7 +231,7 @@ def _of_bucket(replicas: Replicas, members: Sequence[int], arrived: Arrived) -> 
     if channel.ranks == 1:
         return [in_dtype(part[0], kind.dtype) for part, kind in zip(parts, kinds, strict=True)]
     if replicas.slices is not None and replicas.slices.zero >= 2:
-        return _sliced(replicas, kinds, parts)
+        return _sliced(replicas, kinds, parts, comm)
     sizes = [kind.size for kind in kinds]
     lines = []
     for number in range(most_parts(shards, channel.ranks)):
@@ -187,7 +240,7 @@ def _of_bucket(replicas: Replicas, members: Sequence[int], arrived: Arrived) -> 
         else:
             lines.append(ops.zeros((sum(sizes),), dtype=dtype))
     given = ops.reshape(lines[0], (1, -1)) if len(lines) == 1 else ops.stack(lines)
-    total = parts_total(given, shards=shards, comm=channel.name, ranks=channel.ranks)
+    total = parts_total(given, shards=shards, comm=comm, ranks=channel.ranks)
     pieces = out_of_line(total, [kind.shape for kind in kinds])
     return [in_dtype(piece, kind.dtype) for piece, kind in zip(pieces, kinds, strict=True)]
 
@@ -212,7 +265,10 @@ def out_of_line(line: Tensor, shapes: Sequence[tuple[int, ...]]) -> list[Tensor]
 
 
 def _sliced(
-    replicas: Replicas, kinds: Sequence[TensorType], parts: Sequence[Sequence[Tensor]]
+    replicas: Replicas,
+    kinds: Sequence[TensorType],
+    parts: Sequence[Sequence[Tensor]],
+    comm: str,
 ) -> list[Tensor]:
     """The slices that this rank has of the sums: the others get theirs, and it adds those."""
     sharing, slices = replicas.sharing, replicas.slices
@@ -227,7 +283,7 @@ def _sliced(
         else:
             lines.append(ops.zeros((ranks, width), dtype=working_dtype(kinds[0].dtype)))
     given = ops.reshape(lines[0], (ranks, 1, width)) if most == 1 else ops.stack(lines, axis=1)
-    found = all_to_all(given, comm=channel.name, ranks=ranks)
+    found = all_to_all(given, comm=comm, ranks=ranks)
     total = sum_of_parts(lambda r, p: found[r, p], shards, ranks, lambda a, b: a + b)
     pieces, start = [], 0
     for kind in kinds:

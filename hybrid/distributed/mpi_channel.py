@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import os
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -22,11 +23,20 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.core.dataclass import dataclass
+from hybrid.core.dataclass import dataclass, replace
 from hybrid.distributed.world import MPI, World
-from hybrid.errors import CollectiveMismatchError, RankTimeoutError, author_location
+from hybrid.errors import (
+    CollectiveMismatchError,
+    HybridError,
+    Location,
+    RankTimeoutError,
+    author_location,
+)
+from hybrid.jobs.rank_record import FOLDER
 from hybrid.memory import channels
-from hybrid.memory.channels import Channel, CollectiveCall, current_entry
+from hybrid.memory.channels import Channel, CollectiveCall, Doing, current_entry, open_channel
+from hybrid.memory.work_queue import WorkQueue
+from hybrid.plan import Plan
 
 WORD = 2**64 - 1
 ASKED, TOLD, WAITS, MESSAGE = 1, 2, 3, 4  # tags
@@ -34,6 +44,7 @@ FINGERPRINT = 16  # bytes
 MOST_TEXT = 1 << 16
 SPINS = 200
 LOOKS = 0.005  # seconds from one look at the other ranks to the next
+MOST_PLANS = 256  # for sums of gradients
 NOTES = 0.25  # seconds after which a rank that waits says so
 
 
@@ -63,6 +74,7 @@ class MpiChannel(Channel):
         self.heard: dict[int, int] = {}  # of each rank: the last collective that it has waited in
         self.asked: dict[int, bytes] = {}  # what ranks have sent that wait for a comparison
         self.kept: list[tuple[Any, Any]] = []  # what is under way, and its memory
+        self.gradients: GradientChannel | None = None  # of the same ranks
         if self.ranks > 1 and os.environ.get("HYBRID_MPI") != "python":
             self.number = opened_in_c(group, self.rank, self.ranks)
         job.channels.append(self)
@@ -339,6 +351,68 @@ class MpiChannel(Channel):
         """Whether something that was sent is still under way."""
         self.kept = [(request, memory) for request, memory in self.kept if not request.Test()]
         return bool(self.kept)
+
+
+class GradientChannel(MpiChannel):
+    """A channel for sums of gradients, which a work queue makes while the main thread goes on.
+
+    It has the ranks of ``around``, where they compare beforehand what goes through this one.
+    """
+
+    compares = False
+
+    def __init__(self, around: MpiChannel) -> None:
+        super().__init__(f"{around.name} gradients", around.moves.Dup(), around.job)
+        self.around, self.queue = around, WorkQueue()
+        self.at: Location | None = None  # where the author wants them
+        self._plans: dict[Any, Plan] = {}
+        self._speaks = threading.Lock()  # held to exchange words: the queue's thread does, and ours
+
+    def wait_on(self, call: CollectiveCall) -> None:
+        with self._speaks, Doing(replace(call, location=self.at)) as located:
+            super().wait_on(located)
+
+    def plan(self, key: Any, make: Callable[[], Plan]) -> Plan:
+        """The plan that is kept for ``key``, which ``make`` makes."""
+        found = self._plans.get(key)
+        if found is None:
+            if len(self._plans) >= MOST_PLANS:
+                self._plans.clear()
+            found = self._plans[key] = make()
+        return found
+
+    def leave(self, call: CollectiveCall, *, waits: bool) -> None:
+        """End with ``call`` what the ranks have begun here; nothing is queued any more.
+
+        Where others do not end alike they are told, and nothing is communicated any more.  That is
+        also so unless this rank ``waits`` for what the others say.
+        """
+        if not waits:
+            self.job.give_up(str(call))
+        self.queue.drain()
+        with self._speaks:
+            if not self.job.given_up:
+                try:
+                    self.compare([call])
+                except HybridError as error:
+                    self.job.give_up(str(error).splitlines()[0])
+        try:
+            self.queue.tell()
+        except Exception:
+            return  # whoever leaves has an error to raise
+
+
+def open_gradients(channel: Channel) -> None:
+    """Let sums of gradients be queued between the ranks of ``channel``, which all call it.
+
+    Not where Python moves the bytes; nor in jobs that are recorded, whose steps are to be
+    those of simulated ranks.
+    """
+    if not isinstance(channel, MpiChannel) or channel.number < 0 or os.environ.get(FOLDER):
+        return
+    if channel.gradients is None:
+        channel.gradients = GradientChannel(channel)
+        open_channel(channel.gradients)
 
 
 def opened_in_c(group: Any, rank: int, ranks: int) -> int:

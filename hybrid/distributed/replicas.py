@@ -66,7 +66,9 @@ class Replicas:
         scope = RowPart(self.sharing, rows, 0, counts)
         replica = ReplicaCall(self, scope)
         if sliced:
-            replica.wholes = self.slices.gathered()
+            # Plans of ranks with other numbers of shards would gather in another order.
+            alike = self.by_rank or self.sharing.shards % self.sharing.channel.ranks == 0
+            replica.wholes = self.slices.gathered(late=alike)
         if self.by_rank or self.inner:
             with entered(scope):
                 several = self.sharing.count > 1

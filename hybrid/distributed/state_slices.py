@@ -20,7 +20,7 @@ from hybrid.ir.interpreter import ACTIVE
 from hybrid.ir.record import recording
 from hybrid.memory.channels import Channel
 from hybrid.nn.modules.parameter import SLICED
-from hybrid.ops.communication.collectives import all_gather
+from hybrid.ops.communication.collectives import all_gather, gather_parameters
 from hybrid.optim.group import Group, State
 from hybrid.optim.optimizer import Optimizer
 
@@ -77,11 +77,13 @@ class StateSlices:
             flat = ops.concat([flat, ops.zeros((rest,), dtype=whole.dtype)], axis=0)
         return ops.reshape(flat, (ranks, share))
 
-    def wholes(self, parts: Sequence[Tensor], kinds: Sequence[TensorType]) -> list[Tensor]:
+    def wholes(
+        self, parts: Sequence[Tensor], kinds: Sequence[TensorType], gather: Any = all_gather
+    ) -> list[Tensor]:
         """What ``parts`` are slices of, of one dtype, gathered at once."""
         channel = self.channel
         line = parts[0] if len(parts) == 1 else ops.concat(list(parts), axis=0)
-        found = all_gather(line, comm=channel.name, ranks=channel.ranks)
+        found = gather(line, comm=channel.name, ranks=channel.ranks)
         rows = ops.reshape(found, (channel.ranks, -1))
         made, start = [], 0
         for kind in kinds:
@@ -91,8 +93,9 @@ class StateSlices:
             start += share
         return made
 
-    def gathered(self) -> list[Tensor]:
-        """The whole parameters, of slices."""
+    def gathered(self, late: bool) -> list[Tensor]:
+        """The whole parameters, of slices; ``late``: plans may gather them where they are read."""
+        gather = gather_parameters if late else all_gather
         found: dict[int, Tensor] = {}
         with recording(False):
             for bucket in self.buckets:
@@ -100,7 +103,8 @@ class StateSlices:
                 for kind_dtype in dict.fromkeys(part.dtype for part in parts):
                     here = [at for at in bucket if self.kinds[at].dtype is kind_dtype]
                     given = [self.parameters[at].detach() for at in here]
-                    whole = self.wholes(given, [self.kinds[at] for at in here])
+                    kinds = [self.kinds[at] for at in here]
+                    whole = self.wholes(given, kinds, gather)
                     found |= zip(here, whole, strict=True)
         return [found[at] for at in range(len(self.parameters))]
 
@@ -202,7 +206,7 @@ class StateSlices:
 
     def whole_parameters(self, module: Any, state: dict[str, Any], prefix: str, _: Any) -> None:
         """After ``state_dict()``: whole parameters in place of slices."""
-        whole = self.gathered()
+        whole = self.gathered(late=False)
         for name, p in module.named_parameters(remove_duplicate=False):
             at = self.places.get(id(p))
             if at is not None and prefix + name in state:

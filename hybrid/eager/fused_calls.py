@@ -200,6 +200,36 @@ class _Watcher(Eager):
         return not others and launch is not None and made and given == tuple(params)
 
 
+class _GraphWriter(Eager):
+    """Eager, which writes down what it is to do, of tensors without values."""
+
+    def __init__(self, name: str) -> None:
+        self.builder = Builder(name)
+
+    def apply(
+        self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
+    ) -> Any:
+        narrow = stored_result(op, operands)
+        if narrow is not None:
+            return in_float32(self, op, operands, attrs, narrow)
+        values = [t.content for t in prepare(self, op, operands)]
+        made = self.builder.apply(op, values, op.attributes(attrs), regions=regions)
+        results = tuple([make_tensor(value.type, value) for value in made])
+        return results[0] if len(results) == 1 else results
+
+
+def plan_of(name: str, call: Callable[..., Sequence[Tensor]], types: Sequence[TensorType]) -> Plan:
+    """The plan of ``call``, which makes several tensors of those of ``types``, and no other ones.
+
+    It looks at no values, and gives none of its tensors back.
+    """
+    writer = _GraphWriter(name)
+    tensors = [make_tensor(type, writer.builder.param(type)) for type in types]
+    with interpreting(writer):
+        made = call(*tensors)
+    return make_plan(optimized(writer.builder.finish([t.content for t in made])))
+
+
 class _Recipe:
     """The ops that a function calls, one by one, so that histories are those of the function."""
 

@@ -128,8 +128,12 @@ class Emit(Protocol):
         comm: str,
         ranks: int,
         root: int = 0,
+        after: Sequence[View] = (),
     ) -> None:
-        """Move dense views between processes, as the method ``kind`` of a channel does."""
+        """Move dense views between processes, as the method ``kind`` of a channel does.
+
+        It begins when ``after`` are there, too, which are not moved.
+        """
 
     def constant(self, dtype: DType, value: float) -> View:
         """A constant element, rank 0."""

@@ -46,6 +46,7 @@ class Channel:
 
     number = -1  # by which C knows it; -1: it does not
     overlaps = False  # whether transfers may be waited for later even so
+    compares = True  # whether ranks tell each other what they are about to do
 
     def __init__(self, name: str, rank: int = 0, ranks: int = 1) -> None:
         self.name, self.rank, self.ranks = name, rank, ranks
@@ -123,6 +124,12 @@ def may_overlap(name: str, ranks: int) -> bool:
     """Whether plans may begin transfers of the channel, and wait for them later."""
     found = _open.get(name)
     return found is not None and found.ranks == ranks and (found.number >= 0 or found.overlaps)
+
+
+def is_compared(name: str, ranks: int) -> bool:
+    """Whether plans begin by telling the other ranks of the channel what is to come."""
+    found = _open.get(name)
+    return found is None or found.ranks != ranks or found.compares
 
 
 # What is being done -----------------------------------------------------------------------------

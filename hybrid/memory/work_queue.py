@@ -99,7 +99,9 @@ class WorkQueue:
     # Queueing -------------------------------------------------------------------------------------
 
     def submit(self, plan: Any, outputs: Sequence[Any], datas: Sequence[Any]) -> list[Waiting]:
-        """Queue a run of ``plan``, which calls no Python: what it will have put into ``outputs``.
+        """Queue a run of ``plan``: what it will have put into ``outputs``.
+
+        It calls no Python, but for transfers that take long.
 
         ``datas`` are buffers, which must not be written any more, or what stands for them.  What
         others can write is copied.  Waits while the queue is full.
@@ -174,6 +176,12 @@ class WorkQueue:
             native.check(lib.HYB_NO_MEMORY)
         return None
 
+    def has_room(self, nbytes: int) -> bool:
+        """Whether a run with results of so many bytes would be queued at once."""
+        with LOCK:
+            self._look()
+            return len(self.runs) < CAPACITY and self.nbytes + nbytes <= MOST_BYTES
+
     def on_failure(self, undo: Callable[[], None]) -> None:
         """Call ``undo`` when somebody is told that a run queued up to now has failed."""
         with LOCK:
@@ -215,7 +223,7 @@ class WorkQueue:
                 if other.error is not None:
                     return other.error
         try:
-            run.plan.fail(status)
+            run.plan.fail(status, elsewhere=True)
         except Exception as error:
             if isinstance(error, HybridError) and error.at is None:
                 error.at = _location(run.place)

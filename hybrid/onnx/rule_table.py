@@ -57,7 +57,7 @@ REASONS: dict[str, str] = {  # ops that are not written, and why
     **dict.fromkeys(["say", "stop"], "a model of ONNX computes, and does nothing else"),
     **dict.fromkeys(
         ["all_reduce", "reduce_to", "reduce_scatter", "all_gather", "all_to_all", "broadcast",
-         "barrier", "send", "recv", "parts_total", "shard_sums",
+         "barrier", "send", "recv", "gather_parameters", "parts_total", "shard_sums",
          "laid_out", "pipeline_edge"],
         "it reaches other processes, and a model of ONNX runs in one",
     ),

@@ -32,6 +32,7 @@ from hybrid.passes.scalar.node_order import order
 from hybrid.passes.scalar.simplify import simplify
 from hybrid.passes.weights.channel_blocks import layout
 from hybrid.passes.weights.fold_norms import fold_norms
+from hybrid.passes.weights.late_gathers import late_gathers
 from hybrid.passes.weights.precomputation import Precomputation, ahead
 
 Pass = Callable[..., Graph]
@@ -56,6 +57,7 @@ __all__ = [
     "implicit_broadcast",
     "join",
     "known",
+    "late_gathers",
     "layout",
     "order",
     "run_parts",
@@ -72,6 +74,7 @@ __all__ = [
 PIPELINE: tuple[Pass | tuple[Pass, ...], ...] = (
     inlined,  # first: derivatives are done with, and the others look into no calls
     canonical,  # before others, which know one form of each thing
+    late_gathers,  # before those that go by sizes: it is to do the same on all ranks
     (
         fold,  # before simplify: what it computes lets simplify see ones and zeros
         simplify,

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from hybrid.core.dataclass import dataclass, replace
 from hybrid.core.types import TensorType
 from hybrid.ir import Graph, Node, Value
-from hybrid.memory.channels import CollectiveCall, number_of, reach
+from hybrid.memory.channels import CollectiveCall, is_compared, number_of, reach
 from hybrid.plan.steps import HostCall, Step
 
 POINT_TO_POINT = frozenset({"send", "recv"})
@@ -52,7 +52,7 @@ def call_of(node: Node, inside: str = "") -> CollectiveCall:
     given = sorted(node.attributes.items())
     return CollectiveCall(
         name=node.op.name,
-        types=tuple([v.type for v in node.operands]),
+        types=tuple([v.type for v in node.operands[:1]]),  # the others are there, and do not move
         attributes=" ".join([f"{k}={v}" for k, v in given if k not in ("comm", "ranks")]),
         inside=inside,
         location=node.location,
@@ -81,6 +81,7 @@ def agreements(graph: Graph) -> list[Step]:
             call=HostCall(Agreement(comm, ranks, tuple(calls), eager), (), ()),
         )
         for (comm, ranks), calls in found.items()
+        if is_compared(comm, ranks)
     ]
 
 

@@ -19,10 +19,14 @@ from hybrid.plan.transfers import Transfer, Wait, waiting
 
 @dataclass(slots=True)
 class Callbacks:
-    """The number of calls from a plan into Python, and the bytes copied for them."""
+    """The number of calls from a plan into Python, the bytes copied for them, and what one raised.
+
+    ``raised`` is of transfers alone: they may be made by a thread that nobody asks for errors.
+    """
 
     calls: int = 0
     nbytes: int = 0
+    raised: BaseException | None = None
 
 
 def host_function(call: HostCall, callbacks: Callbacks) -> Callable[[Any], None]:
@@ -52,11 +56,24 @@ def host_function(call: HostCall, callbacks: Callbacks) -> Callable[[Any], None]
         call.function.leave(error, [_array(data[i], type) for i, type in others])
 
     if isinstance(call.function, Transfer):
-        return waiting(call.function, run)
+        return _noting(waiting(call.function, run), callbacks)
 
     if leaves and call.function.settles:
         run.leave = leave  # type: ignore[attr-defined]
     return run
+
+
+def _noting(run: Callable[[Any], None], callbacks: Callbacks) -> Callable[[Any], None]:
+    """``run``, whose errors ``callbacks`` get."""
+
+    def either(data: Any) -> None:
+        try:
+            run(data)
+        except BaseException as error:
+            callbacks.raised = error
+            raise
+
+    return either
 
 
 def _array(address: Any, type: TensorType) -> np.ndarray:

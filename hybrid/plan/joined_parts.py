@@ -324,7 +324,7 @@ def _leave_out(lowered: Lowered, copies: Sequence[_Copy]) -> None:
     places = _places(copies)
     gone = {copy.step for copy in copies}
     for step in walk(lowered.steps):
-        for views in (step.inputs, step.outputs, step.extra):
+        for views in (step.inputs, step.outputs, step.extra, step.after):
             for at, view in enumerate(views):
                 if view.buffer in places:
                     line, start = places[view.buffer]

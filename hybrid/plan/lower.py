@@ -250,11 +250,12 @@ class Lowering:
         comm: str,
         ranks: int,
         root: int = 0,
+        after: Sequence[View] = (),
     ) -> None:
         assert self.communicating is not None
         function = Transfer(kind=kind, comm=comm, ranks=ranks, root=root, call=self.communicating)
         types = [tuple([view.type for view in views]) for views in (inputs, outputs)]
-        step = Step(kernel=None, inputs=list(inputs), outputs=list(outputs))
+        step = Step(kernel=None, inputs=list(inputs), outputs=list(outputs), after=list(after))
         step.call, step.location = HostCall(function, *types, self.location), self.location
         self.steps.append(step)
 

@@ -12,7 +12,8 @@ So gradients are on their way while those of other layers are computed.  What co
 fail and what shows keep their order, which is the same on all ranks; steps that compute come before
 them as soon as these need them, or while a transfer is under way, about as long as it takes.
 Nothing comes before what may fail that did not, if it writes a result: that could not be written in
-place of what it replaces.
+place of what it replaces.  Nor does what takes scratch and is needed only after some more
+transfers: memory would be full of what is to be sent.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hybrid.core.dataclass import replace
-from hybrid.core.size_functions import SizeValue
+from hybrid.core.size_functions import SizeValue, value_here
+from hybrid.ir import View
 from hybrid.memory.native import MOST_UNDER_WAY
 from hybrid.plan.costs import step_seconds
 from hybrid.plan.schedule import depends_on
@@ -140,11 +142,16 @@ class _Order:
     def _fill(self, wait: int) -> None:
         """Compute what can be computed while a transfer is under way."""
         more = self.fixed[self.n_fixed :]
+        soon = more[MOST_UNDER_WAY] if len(more) > MOST_UNDER_WAY else len(self.steps)
         for at in self.free:
             if self.under_way.get(wait, 0.0) <= 0:
                 return
+            step = self.steps[at]
             early = bool(more) and at > more[0]  # it would come before what is fixed
-            if self.before[at] <= self.done and not (early and _writes_result(self.steps[at])):
+            if self.before[at] <= self.done and not (
+                (early and _nbytes_in(step.outputs, "output"))
+                or (at > soon and _takes_scratch(step))
+            ):
                 self._put(at)
 
 
@@ -152,5 +159,11 @@ def _is_wait(step: Step) -> bool:
     return step.call is not None and isinstance(step.call.function, Wait)
 
 
-def _writes_result(step: Step) -> bool:
-    return any(view.buffer.root.kind == "output" for view in step.outputs)
+def _nbytes_in(views: Sequence[View], kind: str) -> int:
+    """The bytes of those that lie in buffers of this kind."""
+    return sum([value_here(v.type.nbytes) for v in views if v.buffer.root.kind == kind])
+
+
+def _takes_scratch(step: Step) -> bool:
+    """Whether it needs more bytes than it may free."""
+    return _nbytes_in(step.outputs, "arena") > _nbytes_in(step.inputs, "arena")

@@ -112,12 +112,16 @@ class Plan:
         if status:
             self.fail(status)
 
-    def fail(self, status: int) -> None:
+    def fail(self, status: int, *, elsewhere: bool = False) -> None:
         """Raise what ``status`` stands for, with the author's line.
 
         What Python code raised while the plan ran is raised as it is.  What the run has begun
-        outside is ended.
+        outside is ended.  It was a run of this thread, or ``elsewhere``.
         """
+        if elsewhere and self.callbacks is not None and status in native.RAISED_BY_PYTHON:
+            error, self.callbacks.raised = self.callbacks.raised, None
+            if error is not None:
+                raise error
         for step in self.steps:
             release = None if step.call is None else getattr(step.call.function, "release", None)
             if release is not None:

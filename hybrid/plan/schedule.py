@@ -372,6 +372,7 @@ class _Accesses:
         for inner in walk([step]):
             mine += [(b, access, False) for b, access in _reached(at, inner.inputs)]
             mine += [(b, access, False) for b, access in _reached(at, inner.extra)]
+            mine += [(b, access, False) for b, access in _reached(at, inner.after)]
             mine += [(b, access, True) for b, access in _reached(at, inner.outputs)]
         for buffer, access, written in mine:
             others = self.writes.get(buffer, [])

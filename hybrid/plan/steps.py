@@ -104,6 +104,7 @@ class Step:
     says: str = ""  # where its first input, a text, goes: "stdout", "stderr", or "error"
     moves: bool = False  # a copy that is not needed when both sides come to lie at one place
     raises: bool = False  # whether what it is given may be refused
+    after: list[View] = field(default_factory=list)  # what is to be there first, and is not read
 
     @property
     def operands(self) -> list[View]:

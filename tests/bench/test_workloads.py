@@ -86,16 +86,16 @@ def test_overheads_have_budgets_and_the_graphs_they_speak_of() -> None:
 def test_sizes_are_met_once_and_again_with_targets() -> None:
     made = {case.label: case for case in find("sizes").build()}
     assert {label: dict(case.targets) for label, case in made.items()} == {
-        "200 lengths, 64 wide": {"hybridized": Target(0.6)},
-        "200 lengths, 256 wide": {"hybridized": Target(0.6)},
-        "seen before, 64 wide": {"open": Target(1.05)},
-        "seen before, 256 wide": {"open": Target(1.05)},
-        "seen before, x + x": {"open": Target(1.0, more=0.3e-6)},
-        "cache of 100 tokens": {"hybridized": Target(0.7)},
-        "cache of 100 tokens in attributes": {"hybridized": Target(0.7)},
-        "sum of a mask, 100,000": {"hybridized": Target(1.1)},
-        "first calls, 64 wide": {"first call": Target(1.1)},
-        "first calls, 256 wide": {"first call": Target(1.1)},
+        "200 lengths, 64 wide": {"hybridized": (Target(0.6),)},
+        "200 lengths, 256 wide": {"hybridized": (Target(0.6),)},
+        "seen before, 64 wide": {"open": (Target(1.05),)},
+        "seen before, 256 wide": {"open": (Target(1.05),)},
+        "seen before, x + x": {"open": (Target(1.0, more=0.3e-6),)},
+        "cache of 100 tokens": {"hybridized": (Target(0.7),)},
+        "cache of 100 tokens in attributes": {"hybridized": (Target(0.7),)},
+        "sum of a mask, 100,000": {"hybridized": (Target(1.1),)},
+        "first calls, 64 wide": {"first call": (Target(1.1),)},
+        "first calls, 256 wide": {"first call": (Target(1.1),)},
     }
     assert {case.clock for case in made.values()} == {"cpu"}
     assert {case.threads for case in made.values()} == {1}

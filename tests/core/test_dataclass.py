@@ -176,7 +176,9 @@ def test_an_object_does_not_wait_for_another_that_computes() -> None:
 
 def test_threads_that_compute_at_once_get_one_value() -> None:
     slow, found = Slow(), []
-    threads = [threading.Thread(target=lambda: found.append(slow.value)) for _ in range(3)]
+    threads = [
+        threading.Thread(target=lambda: found.append(slow.value), daemon=True) for _ in range(3)
+    ]
     for thread in threads:
         thread.start()
     slow.may.set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -11,6 +12,7 @@ from hybrid._native import ffi, lib
 
 from tests.csrc.specs import NativeFailure, Spec, find, require_refused, run
 from tests.csrc.test_plan_refusals import change, several
+from tests.csrc.test_stream import Stream
 
 RANKS, BYTE, COMM = 3, 7, 0x44000000
 GIVES, TAKES = np.arange(4, dtype=np.float32), np.zeros(12, np.float32)
@@ -152,6 +154,17 @@ def test_what_takes_long_asks_the_host(library: Library) -> None:
     with pytest.raises(NativeFailure, match=r"^cancelled at step 0"):
         run(plan, GIVES, np.zeros_like(TAKES))
     assert found == [(0, True)] * 3
+
+
+def test_a_thread_that_nobody_waits_for_leaves_the_cores_to_others(library: Library) -> None:
+    library.tests, takes = many, _ = 1 << 40, np.zeros_like(TAKES)
+    with Stream() as stream:
+        number = stream.submit(moved().create(), GIVES, takes)
+        time.sleep(0.1)
+        assert 0 < many - library.tests < 1000
+        library.tests = 0
+        assert stream.wait(number) == 1 and stream.failure() == (0, 0)
+    assert takes.tolist() == GIVES.tolist() * RANKS
 
 
 def test_a_library_that_fails_asks_the_host_why(library: Library) -> None:

@@ -17,8 +17,13 @@ import pytest
 
 import hybrid as hy
 from hybrid import errors
+from hybrid.core.types import tensor_type
+from hybrid.eager.fused_calls import plan_of
+from hybrid.eager.tensor import make_tensor
 from hybrid.memory import native
 from hybrid.memory import work_queue as pending
+from hybrid.memory.channels import Channel, open_channel
+from hybrid.ops.communication.collectives import all_gather
 from tests.helpers import is_pending, slow
 from tests.helpers import value_bits as bits
 
@@ -27,6 +32,18 @@ DOUBLED = hy.hybridize(lambda x: x * 2)
 
 
 pytestmark = pytest.mark.usefixtures("streams_end")
+
+
+FEW = tensor_type(hy.float32, (4,))
+
+
+class Broken(Channel):
+    """A channel whose other rank has failed, as Python finds when it is to move bytes."""
+
+    compares = False
+
+    def all_gather(self, array: np.ndarray) -> np.ndarray:
+        raise errors.RankFailedError("rank 1 has failed: bad luck")
 
 
 # Failures ---------------------------------------------------------------------------------------
@@ -64,6 +81,25 @@ def test_errors_are_raised_at_the_wait_with_the_line_that_queued_the_work() -> N
         with pytest.raises(errors.CancelledError):
             later + 1
     hy.wait_all()
+
+
+def test_what_a_transfer_raises_in_the_thread_is_raised_at_the_wait() -> None:
+    open_channel(Broken("broken", 0, 2))
+
+    def gathered(x: hy.Tensor) -> list[hy.Tensor]:
+        return [all_gather(x, comm="broken", ranks=2)]
+
+    plan = plan_of("sums", gathered, [FEW])
+    assert [step.call.function.kind for step in plan.steps] == [
+        "all_gather"
+    ]  # and nothing compared
+    queue, outputs = pending.WorkQueue(), [native.allocate(t.nbytes) for t in plan.output_types]
+    [made], at = queue.submit(plan, outputs, [hy.ones(4).content]), line()
+    with pytest.raises(errors.RankFailedError, match="rank 1 has failed: bad luck") as caught:
+        made.wait()
+    assert caught.value.at is not None
+    assert (caught.value.at.path, caught.value.at.line) == (HERE, at)
+    assert queue.wait()
 
 
 @pytest.mark.parametrize("wait", [lambda s: s.wait(), lambda s: hy.wait_all()])
@@ -341,6 +377,15 @@ def test_results_of_what_is_queued_are_bounded_in_bytes(monkeypatch: pytest.Monk
             x @ x
             most = max(most, s._queue.nbytes)
     assert 0 < most <= 1 << 20
+
+
+def test_a_queue_says_whether_it_has_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    queue, plan = pending.WorkQueue(), plan_of("sums", lambda x: [hy.exp(x)], [FEW])
+    assert queue.has_room(pending.MOST_BYTES) and not queue.has_room(pending.MOST_BYTES + 1)
+    [made] = queue.submit(plan, [native.allocate(FEW.nbytes)], [hy.zeros(4).content])
+    monkeypatch.setattr(pending, "CAPACITY", 0)
+    assert not queue.has_room(0)
+    assert make_tensor(FEW, made).tolist() == [1.0] * 4
 
 
 def test_dropped_tensors_give_their_memory_back() -> None:

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 import hybrid as hy
 from hybrid.calls.executable import optimized_plan
+from hybrid.core.dataclass import replace
 from hybrid.core.types import DType, float32, float64, int8, tensor_type
 from hybrid.eager.launch import call_plan
 from hybrid.ir import REGISTRY, Builder, Graph, Value, View
@@ -432,6 +433,21 @@ def test_sizes_that_are_open() -> None:
     assert sizes.conditions == {}
     for n in (2, 37, 1000):
         assert outcome(plan.bound((n,))) == outcome(make_plan(bind(graph, (n,))))
+
+
+def test_what_waits_for_a_part_waits_for_where_it_lies() -> None:
+    waiting: list[Step] = []
+
+    def waits(steps: list[Step], a: Buffer, b: Buffer, line: Buffer) -> None:
+        target = Buffer(kind="arena", nbytes=64)
+        waiting.append(
+            replace(kernel("abs", seen(target, 16), seen(target, 16)), after=[seen(b, 16)])
+        )
+        steps += waiting
+
+    assert kept(waits) == 0
+    [view] = waiting[0].after
+    assert view.buffer.nbytes == 128 and view.offset == 16
 
 
 # Random graphs -----------------------------------------------------------------------------------

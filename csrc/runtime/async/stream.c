@@ -40,7 +40,7 @@ struct hyb_stream {
     int32_t step;
     char text[HYB_TEXT];
     bool started, sleeps;
-    int32_t waiters;
+    _Atomic int32_t waiters;
     int64_t references; /* of its owner, and of runs that wait for its runs */
     uint32_t generation;
     int32_t capacity;
@@ -162,7 +162,7 @@ static bool has_come(hyb_stream *s, int64_t number)
 static void *work(void *context)
 {
     hyb_stream *s = context;
-    hyb_thread_watch(&s->stop);
+    hyb_thread_watch(&s->stop, &s->waiters);
     for (int64_t number = 1; has_come(s, number); number++) {
         const record *r = place(s, number);
         hyb_status status = HYB_CANCELLED;

@@ -65,9 +65,11 @@ const hyb_choice_source *hyb_choices_source(void);
 
 /* clock.c */
 int64_t hyb_clock(void); /* ns, monotonic */
-/* From now on this thread stops its runs once `flag` is set; NULL: nobody asks it to. */
-void hyb_thread_watch(const atomic_bool *flag);
+/* From now on this thread stops its runs once `flag` is set; NULL: nobody asks it to.  `waiting` is
+ * how many threads wait for what it does; NULL: somebody does in any case. */
+void hyb_thread_watch(const atomic_bool *flag, const _Atomic int32_t *waiting);
 bool hyb_thread_stops(bool *watches); /* and whether anybody might ask */
+bool hyb_thread_is_awaited(void);
 
 /* layout.c */
 const char *hyb_dtype_name(int32_t dtype);

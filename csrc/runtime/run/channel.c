@@ -15,9 +15,11 @@ enum {
     MOST_CHANNELS = 256,
     SPINS = 256,       /* questions before the clock is looked at */
     YIELDS = 16,       /* questions before other threads have a turn */
-    LOOK_NS = 2000000, /* from one look of the host to the next */
+    LOOK_NS = 2000000,        /* from one look of the host to the next */
+    RARE_LOOK_NS = 100000000, /* the same of a thread that nobody waits for */
     AWAKE_NS = 20000000, /* so long this thread does not sleep: MPI moves bytes while it is asked */
-    NAP_NS = 50000
+    NAP_NS = 50000,
+    LONGEST_NAP_NS = 800000 /* of a thread that nobody waits for: others have the cores */
 };
 
 typedef struct {
@@ -135,30 +137,37 @@ static hyb_status ask_host(const hyb_run *run, const hyb_plan_step *step)
     return plan->host ? (hyb_status)plan->host(plan->host_context, step->host, NULL) : HYB_OK;
 }
 
+static void nap(int64_t ns) { nanosleep(&(struct timespec){0, ns}, NULL); }
+
 static hyb_status wait_for(const hyb_run *run, const hyb_plan_step *step, hyb_handle *request,
                            int *code)
 {
     int over = 0;
-    int64_t begun = 0, next = 0;
+    int64_t begun = 0, next = 0, rest = NAP_NS;
     for (int64_t asked = 1;; asked++) {
         *code = is_over(request, &over);
         if (*code != 0 || over)
             return HYB_OK;
+        const bool awaited = hyb_thread_is_awaited();
         if (asked % YIELDS == 0)
             sched_yield();
-        if (asked < SPINS)
+        if (asked < SPINS && awaited)
             continue;
+        if (!awaited) {
+            nap(rest);
+            rest = rest < LONGEST_NAP_NS ? 2 * rest : LONGEST_NAP_NS;
+        }
         const int64_t now = hyb_clock();
         if (!begun) {
             begun = now;
             next = now + LOOK_NS;
         }
-        if (now < next)
+        if (now < (awaited ? next : next + RARE_LOOK_NS))
             continue;
         TRY(ask_host(run, step));
         next = hyb_clock() + LOOK_NS;
         if (now - begun > AWAKE_NS)
-            nanosleep(&(struct timespec){0, NAP_NS}, NULL);
+            nap(NAP_NS);
     }
 }
 

@@ -30,8 +30,8 @@ SHARDED, TORCH = f"2 ranks, {SHARDS} shards", "torch, 2 ranks"  # ways
 class RankJob:
     """A job of ranks that do training steps when asked; it starts when it is first asked."""
 
-    def __init__(self, kind: str, ranks: int, shards: str) -> None:
-        self.kind, self.ranks, self.shards = kind, ranks, shards
+    def __init__(self, kind: str, ranks: int, shards: str, zero: int = 0) -> None:
+        self.kind, self.ranks, self.shards, self.zero = kind, ranks, shards, zero
         self.connections: list[Connection] = []
         self.losses: list[float] = []
 
@@ -49,7 +49,7 @@ class RankJob:
     def commands(self, port: int) -> list[list[str]]:
         """What starts the ranks, each of which connects to ``port``."""
         launch = ["-m", "hybrid", "launch", "-n", str(self.ranks)]
-        arguments = [str(SCRIPT), self.kind, self.shards, str(port)]
+        arguments = [str(SCRIPT), self.kind, self.shards, str(self.zero), str(port)]
         return [[sys.executable, *(launch if self.ranks > 1 else []), *arguments]]
 
     def _start(self) -> None:
@@ -112,6 +112,7 @@ def _case(kind: str, label: str) -> Case:
     jobs: dict[str, RankJob] = {
         "1 rank": RankJob(kind, 1, "alone"),
         "2 ranks": RankJob(kind, 2, "ranks"),
+        "2 ranks, zero=2": RankJob(kind, 2, "ranks", 2),
         SHARDED: RankJob(kind, 2, str(SHARDS)),
     }
     if installed("torch"):

@@ -39,7 +39,7 @@ REASONS: dict[str, str] = {
         _NUMBER: "add_exact subtract_exact multiply_exact quotient index_range size_value",
         _WORLD: "py_call say stop",
         _RANKS: "all_reduce reduce_to reduce_scatter all_gather all_to_all broadcast barrier send "
-        "recv parts_total shard_sums",
+        "gather_parameters recv parts_total shard_sums",
         _LOSS: "class_at cross_entropy",
         "its elements are in the author's code": "literal",
     }.items()

@@ -213,6 +213,33 @@ def all_gather_batch(_rows: int, _batched: Any, x: Any, **attrs: Any) -> Any:
     return moveaxis(all_gather(moveaxis(x, 0, 1), **attrs), 1, 0)
 
 
+@op(pure=False, raises=Exception, differentiable=False)
+def gather_parameters(
+    x: TensorType, *after: TensorType, comm: str = WORLD, ranks: int = 1
+) -> TensorType:
+    """``all_gather`` of what does not change meanwhile: plans do it again rather than keep it.
+
+    It begins when ``after`` are there, at which it does not look.
+    """
+    require_channel(comm, ranks)
+    return tensor_type(x.dtype, (first_axis("gather_parameters", x) * ranks, *x.shape[1:]))
+
+
+@gather_parameters.reference
+def gather_parameters_reference(x: Any, *_after: Any, comm: str, ranks: int) -> Any:
+    return reach(comm, ranks).all_gather(x)
+
+
+@gather_parameters.lowering
+def gather_parameters_lowering(emit: Emit, x: View, *views: View, comm: str, ranks: int) -> None:
+    *after, result = views
+    if ranks == 1:
+        emit.kernel("copy", [x], [result])
+    else:
+        given = [emit.dense(x)]
+        emit.transfer("all_gather", given, [result], comm=comm, ranks=ranks, after=after)
+
+
 @op(pure=False, raises=Exception)
 def all_to_all(x: TensorType, *, comm: str = WORLD, ranks: int = 1) -> TensorType:
     """Part i of the first axis goes to rank i, which has them in the order of the ranks."""

@@ -194,6 +194,44 @@ for zero in range(4):
     for hybridized in (False, True):
         same(scaled(zero, hybridized), want)
 
+# Whole parameters are there only while they are read ---------------------------------------------
+
+LAYERS, WIDTH = 48, 64
+MATRIX = 4 * WIDTH * WIDTH  # bytes
+
+
+def deep(zero, rows):
+    """The weights after two steps, what plans need of scratch, and what the last one gathers."""
+    hy.random.seed(1)
+    net = nn.Sequential(*[p for _ in range(LAYERS) for p in (nn.Linear(WIDTH, WIDTH), nn.Tanh())])
+    optimizer = hy.optim.SGD(net.parameters(), lr=0.1)
+    dist.data_parallel(net, optimizer, zero=zero, bucket_bytes=2 * MATRIX + 1024)
+
+    @hy.hybridize
+    def step(x):
+        optimizer.zero_grad()
+        dist.mean(net(x) ** 2).backward()
+        optimizer.step()
+
+    draw = np.random.default_rng(5)
+    for count in rows:
+        x = draw.standard_normal((count, WIDTH)).astype("f4")
+        step(hy.asarray(x[dist.rows(count)]))
+    plan = step.plans[-1].plan
+    gathers = sum(node.op.name == "gather_parameters" for node in plan.graph.walk())
+    return [t.numpy() for t in net.state_dict().values()], plan.arena_nbytes, gathers
+
+
+if SIZE > 1:
+    want, most, none = deep(2, (8, 8))
+    got, arena, gathers = deep(3, (8, 8))
+    same(got, want)
+    slices = LAYERS * MATRIX // SIZE  # of gradients, and of what is sent
+    assert none == 0 and gathers == 2 * LAYERS // 2 - 1
+    assert arena < 2 * slices + 16 * MATRIX < most, (arena, most)
+    for rows in ((SIZE, SIZE), (1, 1), (8, 2 * SIZE + 1)):  # one each, none on some, uneven
+        same(deep(3, rows)[0], deep(2, rows)[0])
+
 # Copies: averages of weights, and what is pickled ------------------------------------------------
 
 for zero, shards in ((0, "ranks"), (3, 4)):
