@@ -77,7 +77,7 @@ class _Copy:
 
 
 @dataclass(slots=True, eq=False)
-class _Use:
+class _BufferUse:
     """What the steps do with a buffer; times count them in order."""
 
     path: tuple[int, ...]  # the blocks around all of it, from the outermost in
@@ -97,7 +97,7 @@ class _BufferUses:
     """Who does what with the buffers of a plan."""
 
     def __init__(self) -> None:
-        self.known: dict[Buffer, _Use] = {}
+        self.known: dict[Buffer, _BufferUse] = {}
         self.steps: list[Step] = []  # by their times
         self.span: list[tuple[int, int]] = []  # of the owner of each block
         self.fixed: set[Buffer] = set()  # that are no parts of others
@@ -131,7 +131,7 @@ class _BufferUses:
         for number in blocks:
             self.span[number] = (start, len(self.steps) - 1)
 
-    def _uses(self, view: View, time: int, path: tuple[int, ...]) -> Iterator[_Use]:
+    def _uses(self, view: View, time: int, path: tuple[int, ...]) -> Iterator[_BufferUse]:
         """Those of what ``view`` may be a view of, and what steps make."""
         for buffer in touched(view.buffer):
             if buffer.kind not in ("arena", "output"):
@@ -139,7 +139,9 @@ class _BufferUses:
             use = self.known.get(buffer)
             itemsize = view.dtype.itemsize
             if use is None:
-                use = self.known[buffer] = _Use(path=path, itemsize=itemsize, first=time, last=time)
+                use = self.known[buffer] = _BufferUse(
+                    path=path, itemsize=itemsize, first=time, last=time
+                )
             if use.path != path:
                 common = _common(use.path, path)
                 use.inside.update((*use.path[len(common) :][:1], *path[len(common) :][:1]))
@@ -148,7 +150,7 @@ class _BufferUses:
             use.uniform = use.uniform and use.itemsize == itemsize
             yield use
 
-    def _fills(self, step: Step, use: _Use, time: int, path: tuple[int, ...]) -> bool:
+    def _fills(self, step: Step, use: _BufferUse, time: int, path: tuple[int, ...]) -> bool:
         """Whether ``step`` does no more than copy to a part of the buffer of ``use``."""
         if not _copies(step):
             return False
