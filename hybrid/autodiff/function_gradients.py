@@ -71,10 +71,7 @@ def pulled(
     targets = [node_of(record)[0] for record in roots]
     grads = cotangents(seeds, targets) if seeds else [None] * len(targets)
     found = [_zeros(v.type) if g is None else g for v, g in zip(variables, grads, strict=True)]
-    return [
-        in_layout(g, v.type) if v.type.layout or g.type.layout else g
-        for v, g in zip(variables, found, strict=True)
-    ]
+    return [in_layout(g, v.type) for v, g in zip(variables, found, strict=True)]
 
 
 @dataclass(frozen=True, slots=True)

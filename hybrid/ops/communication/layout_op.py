@@ -57,7 +57,7 @@ def is_laid(graph: Graph) -> bool:
 
 def in_layout(value: Any, type: TensorType) -> Any:
     """``value``, held as tensors of ``type`` are."""
-    if value.type is type:
+    if value.type.layout == type.layout:
         return value
     return laid_out(value, layout=rows_of(type.layout or ()))
 
