@@ -395,10 +395,10 @@ class _Accesses:
                 if host.kind != "input" or host in taken or not overwrites(step, view, host):
                     continue
                 readers = {access.at for access in self.reads[host]}
-                if max(readers) == at:
+                if max(readers) == at:  # else it may be another operand
                     taken.add(host)
                     yield from ((reader, at) for reader in readers - {at})
-                break
+                    break
 
 
 def depends_on(steps: Sequence[Step], *, in_place: bool = False) -> list[set[int]]:

@@ -303,6 +303,23 @@ def test_what_a_group_may_need_is_a_share_of_what_is_needed_anyway(
     assert members(make_plan(towers())) == found
 
 
+def test_a_result_is_written_over_the_operand_that_dies_though_the_first_does_not(
+    eager_to_group: None,
+) -> None:
+    reads = "\n".join(f"%u{i}: f32[4096] = exp %x" for i in range(6))
+    graph = graph_of(
+        f"""
+        graph @f(%x: f32[4096], %y: f32[4096]) {{
+          %a: f32[4096] = exp %y
+          %m: f32[4096] = maximum %x, %y
+          {reads}
+          return %m, %a, {", ".join(f"%u{i}" for i in range(6))}
+        }}"""
+    )
+    serial, plan = make_plan(graph, parallel=False), make_plan(graph)
+    assert groups(plan) and 0 in in_place(serial) and in_place(serial) <= in_place(plan)
+
+
 # The same bits ----------------------------------------------------------------------------------
 
 
