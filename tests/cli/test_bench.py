@@ -112,16 +112,23 @@ def test_budgets_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 def test_targets_are_shown(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     ways = {"eager": Takes(0.004), "hybridized": Takes(0.002)}
     made = Workload("good", "adds", lambda: [Case("sums", ways, dict, targets=targets)])
-    targets = {"hybridized": Target(0.4)}
+    targets = {"hybridized": (Target(0.4), Target(1.0, beside="hybridized"))}
     workloads()
     monkeypatch.setattr(registry, "_workloads", {"good": made})
     path = tmp_path / "out.json"
     shown = CliRunner().invoke(build(), ["bench", "run", "--repeat", "3", "--json", str(path)])
-    assert shown.stdout.endswith("good: sums, hybridized: 0.50 of eager, target 0.40, over\n"), (
-        shown.output
-    )
+    assert shown.stdout.endswith(
+        "good: sums, hybridized: 0.50 of eager, target 0.40, over\n"
+        "good: sums, hybridized: 1.00 of hybridized, target 1.00\n"
+    ), shown.output
     written = json.loads(path.read_text(encoding="utf-8"))["results"]
-    assert [line["target"] for line in written[0]["lines"]] == [None, {"share": 0.4, "more": 0.0}]
+    assert [line["targets"] for line in written[0]["lines"]] == [
+        [],
+        [
+            {"share": 0.4, "more": 0.0, "beside": ""},
+            {"share": 1.0, "more": 0.0, "beside": "hybridized"},
+        ],
+    ]
 
 
 def test_a_wrong_result_ends_with_code_one(made_up: None, tmp_path: Path) -> None:
