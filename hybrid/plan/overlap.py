@@ -11,6 +11,8 @@ Before::                                  After::
 So gradients are on their way while those of other layers are computed.  What communicates, what may
 fail and what shows keep their order, which is the same on all ranks; steps that compute come before
 them as soon as these need them, or while a transfer is under way, about as long as it takes.
+What came before a message from another rank is done before it is waited for, as the schedules of
+pipelines have it.
 Nothing comes before what may fail that did not, if it writes a result: that could not be written in
 place of what it replaces.  Nor does what takes scratch and is needed only after some more
 transfers: memory would be full of what is to be sent.
@@ -23,6 +25,7 @@ from collections.abc import Sequence
 from hybrid.core.dataclass import replace
 from hybrid.core.size_functions import SizeValue, value_here
 from hybrid.ir import View
+from hybrid.memory.channels import CollectiveCall
 from hybrid.memory.native import MOST_UNDER_WAY
 from hybrid.plan.costs import step_seconds
 from hybrid.plan.schedule import depends_on
@@ -99,10 +102,18 @@ class _Order:
         self.under_way: dict[int, float] = {}  # waits: seconds that what they wait for still takes
 
     def ordered(self) -> list[Step]:
+        begun = 0  # of those that are free
         for at in (*self.fixed, *range(len(self.steps))):
-            for other in self._needed(at):
-                self._take(other)
+            if _receives(self.steps[at]):
+                while begun < len(self.free) and self.free[begun] < at:
+                    self._take_needed(self.free[begun])
+                    begun += 1
+            self._take_needed(at)
         return [self.steps[at] for at in self.found]
+
+    def _take_needed(self, at: int) -> None:
+        for other in self._needed(at):
+            self._take(other)
 
     def _needed(self, at: int) -> list[int]:
         """Step ``at`` and all that has to come before it, in order, without what has come."""
@@ -153,6 +164,12 @@ class _Order:
                 or (at > soon and _takes_scratch(step))
             ):
                 self._put(at)
+
+
+def _receives(step: Step) -> bool:
+    """Whether it waits for what another rank has yet to compute."""
+    entry = None if step.call is None else getattr(step.call.function, "entry", None)
+    return isinstance(entry, CollectiveCall) and entry.name == "recv"
 
 
 def _is_wait(step: Step) -> bool:

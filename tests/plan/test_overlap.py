@@ -138,3 +138,22 @@ def test_what_is_moved_at_once_is_computed_where_it_is_moved_from(tests: int) ->
     _, y, w = given
     assert c.numpy().tobytes() == hy.softmax(y, axis=1).numpy().tobytes()
     assert d.numpy().tobytes() == hy.exp(y @ w).numpy().tobytes()
+
+
+def test_what_comes_before_a_message_is_done_before_it_is_waited_for() -> None:
+    """As the schedule of a pipeline has it: another rank computes meanwhile."""
+    comm = f'{{comm="{NAME}", ranks={RANKS}}}'
+    graph = f"""
+    graph @f(%x: f32[128,128], %w: f32[128,128]) {{
+      %a: f32[128,128] = matmul %x, %w
+      %m: f32[128,128] = recv %x {{source=0, comm="{NAME}", ranks={RANKS}}}
+      %b: f32[128,128] = matmul %m, %a
+      %n: f32[128,128] = recv %x {{source=0, comm="{NAME}", ranks={RANKS}}}
+      %c: f32[128,128] = matmul %n, %b
+      %p: f32[{RANKS * 128},128] = all_gather %c {comm}
+      return %p
+    }}"""
+    assert names(make_plan(graph_of(graph))) == [
+        "host agree", "matmul", "host recv", "matmul", "host recv", "matmul", "host all_gather",
+        "host wait for all_gather",
+    ]  # fmt: skip
