@@ -37,6 +37,7 @@ except (dist.RankFailedError, dist.RankTimeoutError) as error:
     seconds = time.monotonic() - begin
     first, _, rest = str(error).partition("\n")
     place = f"({__file__}:" in first and rest.startswith("    ")
-    print(f"{dist.rank()}: {type(error).__name__} {first.split(' (')[0]}; {seconds < 8}, {place}")
+    said = f"{type(error).__name__} {first.split(' (')[0]}; {seconds < 8}, {place}"
+    print(f"{dist.rank()}: {said}", flush=True)  # it may be stopped at any time
     sys.exit(5)
 print(f"{dist.rank()}: all is well in try {TRY}")

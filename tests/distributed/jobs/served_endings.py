@@ -42,5 +42,6 @@ try:
 except (dist.RankFailedError, dist.RankTimeoutError) as error:
     seconds = time.monotonic() - begin
     first = str(error).partition("\n")[0]
-    print(f"{dist.rank()}: {type(error).__name__} {first}; {steps} steps, {seconds < 8}")
+    said = f"{type(error).__name__} {first}; {steps} steps, {seconds < 8}"
+    print(f"{dist.rank()}: {said}", flush=True)  # it may be stopped at any time
     sys.exit(5)
