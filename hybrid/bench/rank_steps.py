@@ -22,6 +22,7 @@ import hybrid as hy
 import hybrid.distributed as dist
 from hybrid.bench.compare.problems import GPTSizes
 from hybrid.bench.workloads.training_steps import perceptron
+from hybrid.distributed.world import MPI
 from hybrid.models.gpt import GPT, Config
 
 ROWS = {"mlp": 256, "gpt": 16}  # of a batch, in all ranks together
@@ -99,10 +100,40 @@ def step_of(kind: str, shards: str, zero: int) -> Callable[[], hy.Tensor]:
     return lambda: step(inputs, targets)
 
 
+def gathers_by_mpi(count: int) -> Callable[[], np.floating]:
+    """So many gatherings of eight numbers by mpi4py alone, one after the other."""
+    comm = MPI.COMM_WORLD
+    given, made = np.ones(8, np.float32), np.empty((comm.size, 8), np.float32)
+
+    def run() -> np.floating:
+        for _ in range(count):
+            comm.Allgather(given, made)
+        return made.sum()
+
+    return run
+
+
+def gathers_by_plan(count: int) -> Callable[[], hy.Tensor]:
+    """The same in one plan, a step each."""
+
+    @hy.hybridize
+    def run(x: hy.Tensor) -> hy.Tensor:
+        for _ in range(count):
+            made = dist.all_gather(x)
+        return made.sum()
+
+    given = hy.ones(8)
+    return lambda: run(given)
+
+
+GATHER = {"mpi4py": gathers_by_mpi, "plan": gathers_by_plan}
+
+
 def main(kind: str, shards: str, zero: str, port: str) -> None:
     """Do steps until nobody asks for any."""
     dist.init(timeout=120)
-    answer(int(port), dist.rank(), step_of(kind, shards, int(zero)), dist.barrier)
+    step = GATHER[kind](int(shards)) if kind in GATHER else step_of(kind, shards, int(zero))
+    answer(int(port), dist.rank(), step, dist.barrier)
 
 
 if __name__ == "__main__":

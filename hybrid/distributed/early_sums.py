@@ -113,10 +113,9 @@ class EarlySums:
         self._queued += 1
         given: dict[Place, Tensor] = {}
         for place, leaves in self._sources[number].items():
-            for term in [self._grads.get(leaf) for leaf in leaves]:
-                if term is not None:
-                    before = given.get(place)
-                    given[place] = term if before is None else before + term
+            for leaf in leaves:
+                if (term := self._grads.get(leaf)) is not None:
+                    add_to(given, place, term)
         fill(list(given.values()))
         plan = self._plan_of(members, {place: grad.type for place, grad in given.items()})
         outputs = [native.allocate(type.nbytes) for type in plan.output_types]
@@ -134,6 +133,12 @@ class EarlySums:
         kinds = [(at, self.kinds[at]) for at in members]
         key = self.how, tuple(kinds), tuple(types.items())
         return self.channel.plan(key, lambda: plan_of("gradients", sums, list(types.values())))
+
+
+def add_to(known: dict[Any, Any], key: Any, grad: Tensor) -> None:
+    """``grad`` is a further term of what ``known`` has under ``key``."""
+    before = known.get(key)
+    known[key] = grad if before is None else before + grad
 
 
 def sources_of(leaves: Sequence[Leaf], own: Mapping[Leaf, int]) -> dict[Place, list[Leaf]]:

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 from hybrid import ops
 from hybrid.autodiff.cotangent_sums import Told
 from hybrid.core.types import TensorType, float64
-from hybrid.distributed.early_sums import EarlySums, Place, line_type, may_be_early, sources_of
+from hybrid.distributed.early_sums import (
+    EarlySums,
+    Place,
+    add_to,
+    line_type,
+    may_be_early,
+    sources_of,
+)
 from hybrid.distributed.mpi_channel import MpiChannel
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, author_location
@@ -118,12 +125,6 @@ def own_leaves(replicas: Replicas) -> dict[int, Leaf]:
     """Those of the parameters that gradients are asked for, by their numbers."""
     leaves = {at: getattr(p, "leaf", None) for at, p in enumerate(replicas.parameters)}
     return {at: leaf for at, leaf in leaves.items() if leaf is not None}
-
-
-def add_to(known: dict[Any, Any], key: Any, grad: Tensor) -> None:
-    """``grad`` is a further term of what ``known`` has under ``key``."""
-    before = known.get(key)
-    known[key] = grad if before is None else before + grad
 
 
 def is_common(root: AnyRecord, nodes: Sequence[Any]) -> bool:

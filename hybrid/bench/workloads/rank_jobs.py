@@ -24,6 +24,8 @@ SHARE = 1 / 1.8  # of the time of one rank that two may take
 OF_TORCH = 0.9  # of the time of PyTorch
 SHARDS = 8  # 32 rows each
 OF_SHARDS = 1.1  # of the time without shards
+GATHERS = 100  # in a run
+MORE = 3e-6  # seconds that a step of a plan may take beside MPI's own
 SHARDED, TORCH = f"2 ranks, {SHARDS} shards", "torch, 2 ranks"  # ways
 
 
@@ -105,7 +107,20 @@ def end(processes: list[subprocess.Popen[bytes]], connections: list[Any]) -> Non
     lasts=True,
 )
 def distributed() -> list[Case]:
-    return [_case(kind, label) for kind, label in LABELS.items()]
+    return [*[_case(kind, label) for kind, label in LABELS.items()], _gathers()]
+
+
+def _gathers() -> Case:
+    """A gathering of eight numbers: what a step of a plan takes beside MPI's own call."""
+    jobs = {kind: RankJob(kind, 2, str(GATHERS)) for kind in ("mpi4py", "plan")}
+
+    def check() -> dict[str, str]:
+        if {loss for job in jobs.values() for loss in job.losses} != {16.0}:
+            raise BenchError("gathering: ranks have different numbers")
+        return {}
+
+    targets = {"plan": (Target(1.0, more=MORE),)}
+    return Case(label="8 numbers gathered", ways=jobs, check=check, targets=targets, parts=GATHERS)
 
 
 def _case(kind: str, label: str) -> Case:

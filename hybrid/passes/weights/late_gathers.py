@@ -22,10 +22,11 @@ that have other rows do the same.
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
+from collections import deque
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 
-from hybrid.core.dataclass import dataclass, field
+from hybrid.core.dataclass import dataclass, field, replace
 from hybrid.ir import Graph, Node, Value, with_regions
 from hybrid.ops.communication.collectives import gather_parameters
 
@@ -117,7 +118,8 @@ class _GatherOrder:
 
     def graph(self) -> Graph:
         """The graph with its nodes in this order."""
-        shown, most = [], -1  # those that keep their order, and what they wait for
+        shown: deque[tuple[int, int]] = deque()  # what keeps its order, behind what it waits for
+        most = -1
         for at, node in enumerate(self.nodes):
             if at not in self.cut and (node.observable or node.op.hosted):
                 most = max(most, self.need[at])
@@ -125,7 +127,7 @@ class _GatherOrder:
         for number in range(len(self.uses)):
             after = self._before(number)
             while shown and shown[0][0] < number - 1:
-                self._take(shown.pop(0)[1])
+                self._take(shown.popleft()[1])
             self._gather(number, after)
         for at in range(len(self.nodes)):
             if at not in self.cut:
@@ -163,14 +165,12 @@ class _GatherOrder:
         use = self.uses[number]
         node = self.nodes[use.gather]
         (value,) = node.results
-        self._take_operands(use.gather, node.operands)
+        made_by = self.maker.get(node.operands[0])
+        if made_by is not None:
+            self._take(made_by)
         use.copies[value] = Value(value.type, value.hint)
-        self.found.append(
-            Node(
-                op=node.op, operands=(node.operands[0], *after), attrs=node.attrs,
-                results=(use.copies[value],), location=node.location,
-            )
-        )  # fmt: skip
+        given = (node.operands[0], *after)
+        self.found.append(replace(node, operands=given, results=(use.copies[value],)))
 
     def _take(self, at: int) -> None:
         """Let a node come, and what it waits for, if they have not."""
@@ -189,17 +189,7 @@ class _GatherOrder:
             self.done[at] = len(self.found)
             node = self.nodes[at]
             given = tuple([self._given(at, value) for value in node.operands])
-            self.found.append(
-                Node(
-                    op=node.op, operands=given, attrs=node.attrs, results=node.results,
-                    regions=node.regions, location=node.location,
-                )
-            )  # fmt: skip
-
-    def _take_operands(self, at: int, operands: Sequence[Value]) -> None:
-        for value in operands:
-            if value in self.maker and self.maker[value] not in self.cut:
-                self._take(self.maker[value])
+            self.found.append(replace(node, operands=given))
 
     def _given(self, at: int, value: Value) -> Value:
         """``value`` as the reader at a place gets it."""
@@ -213,17 +203,10 @@ class _GatherOrder:
         found = use.copies.get(value)
         if found is None:
             node = self.nodes[self.maker[value]]
-            given = tuple(
-                [self._copied(use, v) if v in self.gather_of else v for v in node.operands]
-            )
+            given = tuple([self._copied(use, v) for v in node.operands])
             results = tuple([Value(v.type, v.hint) for v in node.results])
             use.copies.update(zip(node.results, results, strict=True))
-            self.found.append(
-                Node(
-                    op=node.op, operands=given, attrs=node.attrs, results=results,
-                    location=node.location,
-                )
-            )  # fmt: skip
+            self.found.append(replace(node, operands=given, results=results))
             found = use.copies[value]
         return found
 

@@ -200,8 +200,8 @@ LAYERS, WIDTH = 48, 64
 MATRIX = 4 * WIDTH * WIDTH  # bytes
 
 
-def deep(zero, rows):
-    """The weights after two steps, what plans need of scratch, and what the last one gathers."""
+def deep(zero, rows, times=1):
+    """The weights after two calls of so many steps, the scratch of the last plan, its gathers."""
     hy.random.seed(1)
     net = nn.Sequential(*[p for _ in range(LAYERS) for p in (nn.Linear(WIDTH, WIDTH), nn.Tanh())])
     optimizer = hy.optim.SGD(net.parameters(), lr=0.1)
@@ -209,9 +209,10 @@ def deep(zero, rows):
 
     @hy.hybridize
     def step(x):
-        optimizer.zero_grad()
-        dist.mean(net(x) ** 2).backward()
-        optimizer.step()
+        for _ in range(times):
+            optimizer.zero_grad()
+            dist.mean(net(x) ** 2).backward()
+            optimizer.step()
 
     draw = np.random.default_rng(5)
     for count in rows:
@@ -231,6 +232,7 @@ if SIZE > 1:
     assert arena < 2 * slices + 16 * MATRIX < most, (arena, most)
     for rows in ((SIZE, SIZE), (1, 1), (8, 2 * SIZE + 1)):  # one each, none on some, uneven
         same(deep(3, rows)[0], deep(2, rows)[0])
+    same(deep(3, (8, 8), times=2)[0], deep(2, (8, 8), times=2)[0])
 
 # Copies: averages of weights, and what is pickled ------------------------------------------------
 

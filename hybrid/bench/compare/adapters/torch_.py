@@ -47,17 +47,21 @@ def array(tensor: torch.Tensor) -> np.ndarray:
     return tensor.detach().numpy()
 
 
+def inferring(call: Callable[..., torch.Tensor], inputs: list[torch.Tensor]) -> WorkloadProgram:
+    """The program that is ``call`` of ``inputs``, recording nothing."""
+
+    def run() -> torch.Tensor:
+        with torch.inference_mode():
+            return call(*inputs)
+
+    return function(run, array)
+
+
 def of(build: Callable[..., torch.Tensor]) -> Callable[[Problem, str], WorkloadProgram]:
     """The program that calls ``build()`` with the problem's inputs, recording nothing."""
 
     def program(problem: Problem, variant: str) -> WorkloadProgram:
-        inputs, call = tensors(problem), ready(build, variant)
-
-        def run() -> torch.Tensor:
-            with torch.inference_mode():
-                return call(*inputs)
-
-        return function(run, array)
+        return inferring(ready(build, variant), tensors(problem))
 
     return program
 
@@ -83,13 +87,7 @@ def inference(
         if channels_last:
             network = network.to(memory_format=torch.channels_last)
             inputs = [x.contiguous(memory_format=torch.channels_last) for x in inputs]
-        call = ready(network, variant)
-
-        def run() -> torch.Tensor:
-            with torch.inference_mode():
-                return call(*inputs)
-
-        return function(run, array)
+        return inferring(ready(network, variant), inputs)
 
     return program
 
@@ -374,13 +372,7 @@ def quantized(make: Callable[[Problem], nn.Module]) -> Callable[[Problem, str], 
         made = torch.ao.quantization.quantize_dynamic(
             nn.Sequential(network), {nn.Linear}, torch.qint8
         )
-        call, (x,) = ready(made, variant), tensors(problem)
-
-        def run() -> torch.Tensor:
-            with torch.inference_mode():
-                return call(x)
-
-        return function(run, array)
+        return inferring(ready(made, variant), tensors(problem))
 
     return program
 
