@@ -24,6 +24,9 @@ os.environ["HYBRID_TUNING"] = ""
 os.environ["HYBRID_LEDGER"] = "0"  # but where a test asks for one
 os.environ["HYBRID_PLAN_CACHE_KEY"] = "of the tests"  # none is made in the home of who runs them
 
+# Python that does not buffer writes a line and its end apart: those of ranks would be mixed.
+os.environ.pop("PYTHONUNBUFFERED", None)
+
 # Programs that tests start import the same hybrid, wherever they are started.
 found = find_spec("hybrid")
 assert found is not None and found.origin is not None
@@ -31,7 +34,7 @@ folder = str(Path(found.origin).parents[1])
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [folder, os.environ.get("PYTHONPATH")]))
 
 
-PROCESSOR_MINUTES = 10  # that all tests take together, about; two cores share them
+PROCESSOR_MINUTES = 24  # that all tests take together, about; two cores share them
 
 
 def pytest_configure(config: pytest.Config) -> None:

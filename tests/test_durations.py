@@ -91,12 +91,14 @@ def test_what_takes_long_is_found_unless_it_is_listed(
     assert capsys.readouterr().out == (
         "run again, alone: a.py::test_c[x, y]\nrun again, alone: a.py::test_c[x, y]\n"
         "a.py::test_c[x, y] takes 3.0 s of 3.0\n"
-        "a.py::test_b is listed and takes 0.2 s\n"
         "b.py::test is listed and was not run\n"
+        "a.py::test_b is listed and takes 0.2 s: it need not be\n"
         "4 tests, 16 s of processor time, 2 over 3.0 s\n"
     )
-    listed.write_text("a.py::test_a: so\na.py::test_c: so\n")
+    listed.write_text("a.py::test_a: so\na.py::test_b: so\na.py::test_c: so\n")
     assert durations.main(kept) == 0
+    assert "a.py::test_b is listed and takes 0.2 s" in capsys.readouterr().out
+    listed.write_text("a.py::test_a: so\na.py::test_c: so\n")
     kept.write_text("9.5,a.py::test_a[1],run\n0.0,a.py::test_c,skipped\n")
     assert durations.main(kept) == 0
 

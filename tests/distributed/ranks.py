@@ -21,16 +21,11 @@ MPIEXEC = shutil.which("mpiexec", path=os.path.dirname(sys.executable)) or "mpie
 
 
 def run(command: list[str], *words: str) -> subprocess.CompletedProcess[str]:
-    """What ``command`` has printed, and its code; its ranks are run with ``words`` at the end.
-
-    Python that does not buffer writes the end of a line by itself: those of ranks would be mixed.
-    """
-    environment = {k: v for k, v in os.environ.items() if k != "PYTHONUNBUFFERED"}
+    """What ``command`` has printed, and its code; its ranks are run with ``words`` at the end."""
     try:
         return subprocess.run(
             command, capture_output=True, text=True, timeout=SECONDS, check=False,
             stdin=subprocess.DEVNULL, cwd=tempfile.gettempdir(),  # no hybrid is in the way there
-            env=environment,
         )  # fmt: skip
     except subprocess.TimeoutExpired:
         for number in _running(*words):  # ranks wait for one another on all cores

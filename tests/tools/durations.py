@@ -8,8 +8,9 @@ time on the clock it is nearly the same whatever else the machine does.  ``slow_
 those that may take long, each with the reason.  Three seconds are those of a machine on which all
 tests take 30 milliseconds each, on average; where they take longer it is slow, and so is the one
 in question.  Another one that takes long is run again, alone.  The exit code is 1 if it does each
-of three times, or if one that is listed takes less than half a second or is no longer there; one
-that is skipped, for want of a program that this machine lacks, takes no time and may be listed.
+of three times, or if one that is listed is no longer there.  One that is listed and takes less than
+half a second is shown, for it need not be: how quick a machine is refuses no change.  One that is
+skipped, for want of a program that this machine lacks, takes no time and may be listed.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def limit_of(seconds: dict[str, float]) -> float:
     return LIMIT * max(average / USUAL, 1.0)
 
 
-def too_long(seconds: dict[str, float], slow: dict[str, str], limit: float) -> list[str]:
+def too_long(seconds: dict[str, float], slow: Collection[str], limit: float) -> list[str]:
     """The tests over the limit that are not listed."""
     return [
         test
@@ -119,24 +120,35 @@ def too_long(seconds: dict[str, float], slow: dict[str, str], limit: float) -> l
     ]
 
 
-def faults(
-    seconds: dict[str, float], slow: dict[str, str], limit: float, skipped: Collection[str] = ()
-) -> list[str]:
-    """What is wrong with the list, and what is missing from it."""
+def longest_of(seconds: dict[str, float]) -> dict[str, float]:
+    """The most that each test took with any of its parameters."""
     longest: dict[str, float] = {}
     for test, taken in seconds.items():
         name = test.partition("[")[0]
         longest[name] = max(taken, longest.get(name, 0.0))
-    found = [
+    return longest
+
+
+def faults(seconds: dict[str, float], slow: Collection[str], limit: float) -> list[str]:
+    """What takes long and is not listed, and what is listed and not there."""
+    late = [
         f"{test} takes {seconds[test]:.1f} s of {limit:.1f}"
         for test in too_long(seconds, slow, limit)
     ]
-    for name in slow:
-        if name not in longest:
-            found.append(f"{name} is listed and was not run")
-        elif longest[name] < QUICK and name not in skipped:
-            found.append(f"{name} is listed and takes {longest[name]:.1f} s")
-    return found
+    there = longest_of(seconds)
+    return late + [f"{name} is listed and was not run" for name in slow if name not in there]
+
+
+def quick_ones(
+    seconds: dict[str, float], slow: Collection[str], skipped: Collection[str]
+) -> list[str]:
+    """What is listed and need not be."""
+    longest = longest_of(seconds)
+    return [
+        f"{name} is listed and takes {longest[name]:.1f} s: it need not be"
+        for name in slow
+        if name not in skipped and longest.get(name, QUICK) < QUICK
+    ]
 
 
 def main(file: Path) -> int:
@@ -148,9 +160,10 @@ def main(file: Path) -> int:
             print("run again, alone:", *late)
             for test, taken in seconds_alone(late).items():
                 seconds[test] = min(taken, seconds[test])
-    found = faults(seconds, slow, limit, skipped_in(file))
+    found = faults(seconds, slow, limit)
     total, most = sum(seconds.values()), sum(taken > limit for taken in seconds.values())
-    print(*found, sep="\n", end="\n" if found else "")
+    for line in found + quick_ones(seconds, slow, skipped_in(file)):
+        print(line)
     print(f"{len(seconds)} tests, {total:.0f} s of processor time, {most} over {limit:.1f} s")
     return bool(found)
 
