@@ -11,8 +11,8 @@ one needs no line elsewhere.
 
 import importlib
 import pkgutil
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import Any, Protocol
 
@@ -72,20 +72,30 @@ class Workload:
     build: Callable[[], list[Case]]
     lasts: bool = False  # for minutes: it is measured where it is named
     ledgers: bool = False  # whether calls may run eagerly, as those of users; plans are timed else
+    first_look: tuple[str, ...] = ()  # the labels of the cases that are part of it
+
+    def of_cases(self, labels: Collection[str]) -> "Workload":
+        """The workload with no cases but those of ``labels``."""
+        return replace(self, build=lambda: [c for c in self.build() if c.label in labels])
 
 
 _workloads: dict[str, Workload] = {}
 
 
 def workload(
-    name: str, description: str, *, lasts: bool = False, ledgers: bool = False
+    name: str,
+    description: str,
+    *,
+    lasts: bool = False,
+    ledgers: bool = False,
+    first_look: tuple[str, ...] = (),
 ) -> Callable[[Callable[[], list[Case]]], Callable[[], list[Case]]]:
     """Register the decorated function as the build function of a workload."""
 
     def register(build: Callable[[], list[Case]]) -> Callable[[], list[Case]]:
         if name in _workloads:
             raise ValueError(f"workload {name} is declared twice")
-        _workloads[name] = Workload(name, description, build, lasts, ledgers)
+        _workloads[name] = Workload(name, description, build, lasts, ledgers, first_look)
         return build
 
     return register
@@ -99,8 +109,13 @@ def workloads() -> dict[str, Workload]:
     return dict(sorted(_workloads.items()))
 
 
+def first_look() -> list[Workload]:
+    """What `hybrid bench` alone measures: a few cases, in a quarter of a minute."""
+    return [one.of_cases(one.first_look) for one in workloads().values() if one.first_look]
+
+
 def quick() -> list[Workload]:
-    """The workloads that are measured where none is named."""
+    """The workloads that `hybrid bench run` measures where none is named."""
     return [workload for workload in workloads().values() if not workload.lasts]
 
 

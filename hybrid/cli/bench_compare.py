@@ -10,7 +10,6 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 
 from hybrid.bench.compare import contenders as who
 from hybrid.bench.compare.cases import MODEL, WORKLOADS, Amount, Contest, model_case
@@ -22,6 +21,7 @@ from hybrid.bench.compare.report_page import page
 from hybrid.bench.compare.rounds import ROUNDS, SECONDS, Comparison, Settings, compare_case
 from hybrid.bench.compare.serve import CLOCKS
 from hybrid.bench.limits import Limits, measure
+from hybrid.cli.tables import print_whole, progress_bar
 from hybrid.cli.user_input import fail, require_writable, set_threads
 from hybrid.errors import ArgumentError, HybridError
 from hybrid.memory import native
@@ -150,11 +150,7 @@ def run(
     found: list[Comparison],
 ) -> None:
     """Compare in all ``cases``, adding to ``found``, with a progress bar on stderr."""
-    columns = (TextColumn("{task.description:<44}"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True)
-    with Progress(
-        *columns, console=console, transient=True, disable=not console.is_terminal
-    ) as progress:
+    with progress_bar(44) as progress:
         task = progress.add_task("loading the frameworks", total=len(contenders) + len(cases))
         surveys = {}
         for one in contenders:
@@ -173,9 +169,6 @@ def run(
             progress.update(task, advance=1, description="cases")
 
 
-WIDEST = 240  # columns; a line that a terminal has to wrap is better than figures cut off
-
-
 def show(found: Sequence[Comparison], settings: Settings, limits: Limits | None) -> None:
     """The table, what it leaves out, and how to read it."""
     console = Console(highlight=False)
@@ -187,9 +180,7 @@ def show(found: Sequence[Comparison], settings: Settings, limits: Limits | None)
         f"threads: {settings.threads}, medians of {settings.rounds} rounds in turns,"
         f" {settings.clock} time\n"
     )
-    table = table_of(found, limits)
-    needed = Console(width=WIDEST).measure(table).maximum
-    Console(highlight=False, width=max(console.width, needed)).print(table)
+    print_whole(table_of(found, limits))
     console.print(HOW_TO_READ)
     for note in remarks(found):
         console.print(note, soft_wrap=True)

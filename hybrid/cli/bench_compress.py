@@ -21,6 +21,7 @@ from hybrid.bench.compressed_models import (
     tried,
 )
 from hybrid.bench.report import duration, facts
+from hybrid.cli.tables import figures_table, print_whole, show_machine
 from hybrid.cli.user_input import fail, require_writable, set_threads
 from hybrid.errors import HybridError
 
@@ -56,11 +57,11 @@ def compress(
             found.append((case, given, rows))
     except HybridError as error:
         fail(error)
-    console = Console(highlight=False)
-    machine = facts()
-    console.print(f"{machine['processor']}\n{machine['isa']}, threads: {machine['threads']}\n")
-    console.print(table_of([(case, rows) for case, _, rows in found]))
-    console.print("\nlost: beside its limit; cosine: of all results; time: of a call, as a plan")
+    show_machine()
+    print_whole(table_of([(case, rows) for case, _, rows in found]))
+    Console(highlight=False).print(
+        "\nlost: beside its limit; cosine: of all results; time: of a call, as a plan"
+    )
     late = [f"{case.name}, {row.way.words}" for case, _, rows in found for row in rows
             if not row.is_within]  # fmt: skip
     if json_path is not None:
@@ -90,10 +91,8 @@ def _refuse(name: str) -> NoReturn:
 
 def table_of(found: list[tuple[CompressionCase, list[CompressedRow]]]) -> Table:
     """A row for each model of floats, and one for each way below it."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("model", style="bold")
-    for heading in ("metric", "lost", "of", "cosine", "bytes", "time", "ratio"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    figures = ("metric", "lost", "of", "cosine", "bytes", "time", "ratio")
+    table = figures_table("model", figures)
     for case, rows in found:
         report = rows[0].report
         table.add_row(

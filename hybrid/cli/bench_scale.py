@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console, Group
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 from hybrid.cli.simulate import SimulationOptions, levels_of, positive
+from hybrid.cli.tables import print_whole
 from hybrid.cli.user_input import fail
 from hybrid.core.dataclass import replace
 from hybrid.eager.profile_tables import byte_count
@@ -82,14 +83,15 @@ def scaling(
         threads=max(cores // on_host, 1),
         levels=levels,
     )
-    console = Console(highlight=False)
     for model in SIZES:
         steps = {n: scaled(model, replace(whole, ranks=n), machine, batch) for n in powers(ranks)}
-        console.print(scaling_tables(model, steps, batch), "")
-    console.print(assumption_table(whole, machine, batch))
+        print_whole(*scaling_tables(model, steps, batch), "")
+    Console(highlight=False).print(assumption_table(whole, machine, batch))
 
 
-def scaling_tables(model: LargeGPT, steps: dict[int, list[ScaledStep]], batch: int) -> Group:
+def scaling_tables(
+    model: LargeGPT, steps: dict[int, list[ScaledStep]], batch: int
+) -> list[RenderableType]:
     """Seconds by ranks and way of sharing, and where they and the memory of the last go."""
     times = table(
         f"{model.name} weights, {batch:,} x {model.length:,} tokens: a step, what computes of it",
@@ -115,7 +117,7 @@ def scaling_tables(model: LargeGPT, steps: dict[int, list[ScaledStep]], batch: i
         details.add_row(
             step.way, *(["", step.why, "", "", ""] if step.why else [*shown, tokens]), *sizes
         )
-    return Group(times, "", details)
+    return [times, "", details]
 
 
 def _cell(step: ScaledStep) -> str:

@@ -56,10 +56,48 @@ def test_what_lasts_is_measured_where_it_is_named(monkeypatch: pytest.MonkeyPatc
     }
     assert registry.find("sizes").lasts and registry.find("sizes") not in registry.quick()
     monkeypatch.setattr(registry, "_workloads", made)
-    for command, measured in ((["run"], {"brief"}), ([], {"brief"}), (["slow"], {"slow"})):
+    for command, measured in ((["run"], {"brief"}), (["slow"], {"slow"})):
         shown = CliRunner().invoke(build(), ["bench", *command])
         assert shown.exit_code == 0, shown.output
         assert {name for name in made if name in shown.stdout} == measured
+
+
+def test_a_first_look_is_at_some_cases(monkeypatch: pytest.MonkeyPatch) -> None:
+    for one in registry.first_look():
+        assert sorted(case.label for case in one.build()) == sorted(one.first_look), one.name
+
+    def build_() -> list[Case]:
+        return [Case(label, {"eager": Takes(0.004)}, dict) for label in ("few", "many")]
+
+    made = {
+        "named": Workload("named", "adds", build_),
+        "shown": Workload("shown", "adds", build_, first_look=("few",)),
+    }
+    monkeypatch.setattr(registry, "_workloads", made)
+    shown = CliRunner().invoke(build(), ["bench"])
+    assert shown.exit_code == 0, shown.output
+    lines = shown.stdout.splitlines()
+    assert [line for line in lines if line.endswith((", few", ", many"))] == ["shown, few"]
+    assert "`hybrid bench run`" in lines[-1]
+
+
+def test_figures_stand_below_each_other_whatever_the_width(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def build_() -> list[Case]:
+        ways = {"eager": Takes(0.004), "a way with a long name": Takes(0.002)}
+        return [Case("a case with a name that is longer than all figures", ways, dict, flops=4e6)]
+
+    workloads()
+    monkeypatch.setattr(registry, "_workloads", {"good": Workload("good", "adds", build_)})
+    monkeypatch.setenv("COLUMNS", "40")
+    shown = CliRunner().invoke(build(), ["bench", "good", "--repeat", "3"])
+    lines = shown.stdout.splitlines()
+    at = lines.index("good, a case with a name that is longer than all figures")
+    heads, ways = lines[at - 1], lines[at + 1 : at + 3]
+    assert [way[:24].strip() for way in ways] == ["eager", "a way with a long name"]
+    for word, figure in (("median", "2.00 ms"), ("p90", "2.00"), ("speed", "2.00x")):
+        assert ways[1][: heads.index(word) + len(word)].endswith(f" {figure}")
 
 
 def test_list_names_every_workload() -> None:
@@ -146,14 +184,6 @@ def test_the_name_of_a_workload_runs_it(made_up: None) -> None:
         assert "sums" in shown.stdout
     shown = CliRunner().invoke(build(), ["bench", "nothing"])
     assert shown.exit_code == 2 and "No such command 'nothing'" in shown.output
-
-
-def test_alone_it_measures_everything(made_up: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(registry._workloads, "wrong")
-    for args in (["bench"], ["bench", "run", "--repeat", "1"]):
-        shown = CliRunner().invoke(build(), args)
-        assert shown.exit_code == 0, shown.output
-        assert "sums" in shown.stdout
 
 
 def test_ops_measures_functions_beside_numpy(tmp_path: Path) -> None:

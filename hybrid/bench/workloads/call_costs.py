@@ -47,7 +47,11 @@ def add(a: Any, b: Any) -> Any:
     return a + b
 
 
-@workload("dispatch", "a + b on 8 float32: the price of one op, plain and recorded for gradients")
+@workload(
+    "dispatch",
+    "a + b on 8 float32: the price of one op, plain and recorded for gradients",
+    first_look=("a + b",),
+)
 def dispatch() -> list[Case]:
     a, b = np.random.RandomState(0).randn(2, 8).astype(np.float32)
     recorded, other = hy.asarray(a), hy.asarray(b)
@@ -71,7 +75,11 @@ def chain(x: Any, y: Any, tanh: Callable[[Any], Any]) -> Any:
     return x
 
 
-@workload("chain20", "five times x+y, x*y, tanh, x-y on 16 float32: twenty ops in a row")
+@workload(
+    "chain20",
+    "five times x+y, x*y, tanh, x-y on 16 float32: twenty ops in a row",
+    first_look=("20 ops",),
+)
 def chain20() -> list[Case]:
     arrays = list(np.random.RandomState(0).randn(2, 16).astype(np.float32))
 
@@ -84,7 +92,11 @@ def chain20() -> list[Case]:
     return [compare("20 ops", ours, hy.hybridize(ours), numpys, arrays)]
 
 
-@workload("d2l_mlp", "inference of one row through Linear 512-256-128-2 with ReLU")
+@workload(
+    "d2l_mlp",
+    "inference of one row through Linear 512-256-128-2 with ReLU",
+    first_look=("one row",),
+)
 def d2l_mlp() -> list[Case]:
     network = perceptron(D2L_SIZES, seed=0).eval()
     for parameter in network.parameters():

@@ -48,7 +48,11 @@ def over_queue(training: TrainingStep, loader: hy.data.DataLoader) -> Callable[[
     return sunk
 
 
-@workload("sink", "steps of mlp_train in one call: a batch in place, or batches of a queue in C")
+@workload(
+    "sink",
+    "steps of mlp_train in one call: a batch in place, or batches of a queue in C",
+    first_look=("batch 128",),
+)
 def sink() -> list[Case]:
     draw = np.random.RandomState(0)
     pixels = draw.randint(0, 256, (SAMPLES, FEATURES)).astype(np.uint8)

@@ -86,7 +86,11 @@ def compare(what: str, make: Callable[[], hy.nn.Module], epochs: int) -> Case:
     )
 
 
-@workload("digits", f"an MLP on real handwritten digits to over {REQUIRED_ACCURACY:.0%} accuracy")
+@workload(
+    "digits",
+    f"an MLP on real handwritten digits to over {REQUIRED_ACCURACY:.0%} accuracy",
+    first_look=("one epoch",),
+)
 def digits() -> list[Case]:
     return [compare("digits", lambda: perceptron(SIZES, seed=0), EPOCHS)]
 
@@ -108,6 +112,10 @@ class DigitReader(hy.nn.Module):
         return self.output(h)
 
 
-@workload("rnn_digits", "a recurrent network reads the digits row by row, to the same accuracy")
+@workload(
+    "rnn_digits",
+    "a recurrent network reads the digits row by row, to the same accuracy",
+    first_look=("one epoch",),
+)
 def rnn_digits() -> list[Case]:
     return [compare("rnn_digits", lambda: DigitReader(64), ROW_EPOCHS)]

@@ -33,7 +33,11 @@ def multiply_turned(a: Any, b: Any) -> Any:
     return a @ b.T
 
 
-@workload("matmul", "square products and those of linear layers, float32, in GFLOP/s")
+@workload(
+    "matmul",
+    "square products and those of linear layers, float32, in GFLOP/s",
+    first_look=("1024x1024", "1024x1024, 2 threads"),
+)
 def matmul() -> list[Case]:
     cases = [product(*sizes) for sizes in (*SQUARES, *LAYERS)]
     cases += [product(*sizes, turned=True) for sizes in LAYERS]

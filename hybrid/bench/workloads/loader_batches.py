@@ -15,7 +15,11 @@ SAMPLES, FEATURES, BATCH = 12_800, 784, 128
 PASSES = 7
 
 
-@workload("loader", "batches of 128 x 784 float32 and their labels, shuffled, by a DataLoader")
+@workload(
+    "loader",
+    "batches of 128 x 784 float32 and their labels, shuffled, by a DataLoader",
+    first_look=("a batch",),
+)
 def loader() -> list[Case]:
     x = np.random.RandomState(0).rand(SAMPLES, FEATURES).astype(np.float32)
     y = np.arange(SAMPLES)

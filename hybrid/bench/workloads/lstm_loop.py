@@ -40,7 +40,11 @@ def lstm_matmuls(x: Any, h: Any, gates_ct: Any, input_weight: Any, hidden_weight
     )
 
 
-@workload("lstm_loop", "50 steps of an LSTM cell, batch 32, 64 to 128, forward and backward")
+@workload(
+    "lstm_loop",
+    "50 steps of an LSTM cell, batch 32, 64 to 128, forward and backward",
+    first_look=("50 steps",),
+)
 def lstm_loop() -> list[Case]:
     problem = sequence()
     steps, batch, features, hidden = problem.sizes

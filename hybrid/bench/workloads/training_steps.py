@@ -68,7 +68,11 @@ def compare(
     return Case(label=label, ways=ways, check=check)
 
 
-@workload("tiny_train", "a whole training step: 16-32-1, ReLU, batch 32, MSE, SGD")
+@workload(
+    "tiny_train",
+    "a whole training step: 16-32-1, ReLU, batch 32, MSE, SGD",
+    first_look=("batch 32",),
+)
 def tiny_train() -> list[Case]:
     draw = np.random.RandomState(0)
 
@@ -81,7 +85,11 @@ def tiny_train() -> list[Case]:
     return [compare("batch 32", make, x, y)]
 
 
-@workload("mlp_train", "a whole training step: 784-512-256-10, batch 128, cross-entropy, Adam")
+@workload(
+    "mlp_train",
+    "a whole training step: 784-512-256-10, batch 128, cross-entropy, Adam",
+    first_look=("batch 128",),
+)
 def mlp_train() -> list[Case]:
     draw = np.random.RandomState(0)
 

@@ -109,7 +109,11 @@ def count_steps(x: hy.Tensor) -> int:
     return steps
 
 
-@workload("while_loop", "x - 0.1 sin(x) on 64 float32 until all are small: one iteration of 800")
+@workload(
+    "while_loop",
+    "x - 0.1 sin(x) on 64 float32 until all are small: one iteration of 800",
+    first_look=("one iteration",),
+)
 def while_loop() -> list[Case]:
     x = hy.asarray(newton().inputs[0])
     captured = hy.hybridize(settle)

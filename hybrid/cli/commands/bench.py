@@ -1,6 +1,8 @@
 """``hybrid bench``: measure the workloads on this machine, and check their results."""
 
+import itertools
 import json
+from collections.abc import Iterator
 from dataclasses import asdict
 from functools import partial
 from itertools import zip_longest
@@ -10,19 +12,20 @@ from typing import Annotated, Any
 import typer
 import typer.core
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
+from rich.text import Text
 
 from hybrid.bench.compare.cases import MODEL, WORKLOADS
 from hybrid.bench.limits import measure as measure_limits
 from hybrid.bench.measure import SampleTiming
-from hybrid.bench.registry import BenchError, Workload, find, quick, workloads
+from hybrid.bench.registry import BenchError, Workload, find, first_look, quick, workloads
 from hybrid.bench.report import beside_target, document, duration, facts, figures, spread
 from hybrid.bench.runner import REPEAT, Result, WayLine, ledgers_kept, run_case
 from hybrid.bench.sweep import SIZES, SweepRow, eager_add, functions, sweep
 from hybrid.cli.bench_compare import compare
 from hybrid.cli.bench_compress import compress
 from hybrid.cli.bench_scale import scaling
+from hybrid.cli.tables import figures_table, print_whole, progress_bar, show_machine
 from hybrid.cli.user_input import fail, require_writable, set_threads
 from hybrid.errors import HybridError
 from hybrid.memory import native
@@ -52,9 +55,10 @@ Json = Annotated[Path | None, typer.Option("--json", help="also write everything
 
 @app.callback(invoke_without_command=True)
 def bench(context: typer.Context) -> None:
-    """Measure runs of small workloads: `bench NAME` is `bench run NAME`; alone, all quick ones."""
+    """Measure runs of small workloads: `bench NAME` is `bench run NAME`; alone, a few of them."""
     if context.invoked_subcommand is None:
-        run_and_show(quick(), None, None, None)
+        run_and_show(first_look(), None, None, None)
+        typer.echo("`hybrid bench run` measures all quick workloads; `hybrid bench list` has them")
 
 
 @app.command("list")
@@ -124,7 +128,7 @@ def ops(
 
         rows = sweep(part, sizes=sizes, dtype=dtype, repeat=repeat, advance=advance)
     show_machine()
-    Console(highlight=False).print(sweep_table(rows, add))
+    print_whole(sweep_table(rows, add))
     if json_path is not None:
         write_json(json_path, {"machine": facts(), "rows": [asdict(row) for row in rows]})
 
@@ -157,7 +161,7 @@ def limits(
     for row in found[0].rows:
         cells = [figures(each.rate(row.name) / 1e9) for each in found]
         table.add_row(row.name, row.what, f"G{row.unit}", *cells)
-    Console(highlight=False).print(table)
+    print_whole(table)
     if json_path is not None:
         rows = [row for each in found for row in each.document()]
         write_json(json_path, {"machine": facts(), "limits": rows})
@@ -165,10 +169,7 @@ def limits(
 
 def sweep_table(rows: list[SweepRow], add: SampleTiming) -> Table:
     """A row per function and size, the largest sizes first, then by how far NumPy is ahead."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("function", style="bold", no_wrap=True)
-    for heading in ("elements", "hybrid", "NumPy", "ratio", "over add"):
-        table.add_column(heading, justify="right", no_wrap=True)
+    table = figures_table("function", ("elements", "hybrid", "NumPy", "ratio", "over add"))
     for row in sorted(rows, key=lambda row: (-row.size, -row.ratio)):
         over = row.ours.median - add.median
         table.add_row(
@@ -227,29 +228,12 @@ def run_all(chosen: list[Workload], repeat: int | None) -> list[Result]:
     return results
 
 
-def progress_bar() -> Progress:
-    """One on stderr that goes when it is done; none unless that is a terminal."""
-    columns = (TextColumn("{task.description:<28}"), BarColumn(), MofNCompleteColumn())
-    console = Console(stderr=True)
-    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)
-
-
-def show_machine() -> None:
-    """What the figures are of."""
-    console = Console(highlight=False)
-    machine = facts()
-    console.print(machine["processor"])
-    console.print(
-        f"{machine['isa']}, threads: {machine['threads']}, {machine['compiler']},"
-        f" Python {machine['python']}, NumPy {machine['numpy']}\n"
-    )
-
-
 def show(results: list[Result]) -> None:
     """One table of all lines, what the checks found, and how to read it."""
     show_machine()
     console = Console(highlight=False)
-    console.print(table_of(results))
+    for text in page_of(results):
+        console.print(text, soft_wrap=True)
     console.print("\nspeed: times as fast as the first way; first call: with capture and planning")
     for result in results:
         for what, found in result.facts.items():
@@ -264,19 +248,25 @@ def show(results: list[Result]) -> None:
                 console.print(f"{result.workload}: {result.case}, {line.way}: {told}")
 
 
-def table_of(results: list[Result]) -> Table:
-    """A row per way; the names of workload and case stand in the first column of two rows."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("workload", style="bold", no_wrap=True)
-    table.add_column("way", no_wrap=True)
+def page_of(results: list[Result]) -> Iterator[Text]:
+    """A line per way under the one of its case; columns are as wide as what is in them."""
     rates = any(line.gflops is not None for result in results for line in result.lines)
-    for heading in ("median", "p10 - p90", "speed", "first call", *(["GFLOP/s"] if rates else [])):
-        table.add_column(heading, justify="right", no_wrap=True)
-    for result in results:
-        names = (result.workload, f"  {result.case}")
-        for name, line in zip_longest(names, result.lines, fillvalue=""):
-            table.add_row(name, *([] if line == "" else cells(line, first=name == names[0])))
-    return table
+    heads = ["", "median", "p10 - p90", "speed", "first call", *(["GFLOP/s"] if rates else [])]
+    rows = [
+        [cells(line, first=line is result.lines[0]) for line in result.lines] for result in results
+    ]
+    columns = zip_longest(heads, *itertools.chain(*rows), fillvalue="")
+    widths = [max(map(len, column)) for column in columns]
+
+    def lined_up(cells: list[str]) -> str:
+        name, *numbers = [cell.rjust(n) for cell, n in zip(cells, widths, strict=False)]
+        return "  ".join([name.strip().ljust(widths[0]), *numbers]).rstrip()
+
+    yield Text(f"  {lined_up(heads)}", style="dim")
+    for result, lines in zip(results, rows, strict=True):
+        yield Text.assemble((result.workload, "bold"), f", {result.case}")
+        for line in lines:
+            yield Text(f"  {lined_up(line)}")
 
 
 def cells(line: WayLine, *, first: bool) -> list[str]:
