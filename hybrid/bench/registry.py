@@ -95,7 +95,14 @@ def workload(
     def register(build: Callable[[], list[Case]]) -> Callable[[], list[Case]]:
         if name in _workloads:
             raise ValueError(f"workload {name} is declared twice")
-        _workloads[name] = Workload(name, description, build, lasts, ledgers, first_look)
+        _workloads[name] = Workload(
+            name=name,
+            description=description,
+            build=build,
+            lasts=lasts,
+            ledgers=ledgers,
+            first_look=first_look,
+        )
         return build
 
     return register
