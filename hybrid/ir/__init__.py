@@ -16,6 +16,7 @@ from hybrid.ir.op import op as op
 from hybrid.ir.rewrite import Builder as Builder
 from hybrid.ir.rewrite import inlined as inlined
 from hybrid.ir.rewrite import rewrite as rewrite
+from hybrid.ir.rewrite import steady as steady
 from hybrid.ir.rewrite import with_regions as with_regions
 from hybrid.ir.verify import verify as verify
 

@@ -11,6 +11,7 @@ by the nodes of what it calls.  Before::             After::
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,7 +29,7 @@ class Builder:
         self.params: list[Value] = []
         self.nodes: list[Node] = []
         self.location: Location | None = None  # of nodes that are given none
-        self.hints: tuple[str, ...] = ()  # of results that are given none
+        self.alike: tuple[Value, ...] = ()  # results that are given no hints have those of these
 
     def param(self, type: TensorType, hint: str = "") -> Value:
         value = Value(type, hint)
@@ -53,7 +54,7 @@ class Builder:
         if types is None:
             types = op.infer(tuple([v.type for v in operands]), attrs, regions)
         location = location or self.location
-        names = [*(hints or self.hints), *[""] * len(types)]
+        names = [*(hints or [v.hint for v in self.alike]), *[""] * len(types)]
         results = tuple([Value(t, hint, location) for t, hint in zip(types, names, strict=False)])
         self.nodes.append(
             Node(
@@ -93,11 +94,10 @@ def rewrite(graph: Graph, rule: Rule, *, regions: Pass | None = None) -> Graph:
     replaced: dict[Value, Value] = {}
     changed = False
     for node in graph.nodes:
-        updated = with_replaced(node, replaced)
+        updated = with_replaced(node, replaced) if replaced else node
         if regions is not None and node.regions:
             updated = with_regions(updated, regions)
-        builder.location = node.location
-        builder.hints = tuple([v.hint for v in node.results])
+        builder.location, builder.alike = node.location, node.results
         results = rule(updated, builder)
         if results is None:
             nodes.append(updated)
@@ -117,6 +117,26 @@ def rewrite(graph: Graph, rule: Rule, *, regions: Pass | None = None) -> Graph:
     if not changed:
         return graph
     return builder.finish([replaced.get(v, v) for v in graph.results])
+
+
+def steady(change: Callable[..., Graph]) -> Callable[..., Graph]:
+    """``change``, which does not look again at a graph that it has left as it was.
+
+    It is for a pass that goes by the graph alone, and by other arguments that are hashable: passes
+    run until nothing changes, and what changes last is a region or two of many.
+    """
+
+    @functools.wraps(change)
+    def changed(graph: Graph, *given: Any) -> Graph:
+        key = changed, given
+        if key in graph.derived:
+            return graph
+        made = change(graph, *given)
+        if made is graph:
+            graph.derived[key] = True
+        return made
+
+    return changed
 
 
 def with_replaced(node: Node, replaced: dict[Value, Value]) -> Node:

@@ -165,9 +165,10 @@ def _run(
 
     def apply(run: Pass) -> None:
         nonlocal graph
+        before = graph
         with phase(run.__name__):
             graph = run(graph, given[run]) if run in given else run(graph)
-        if check:
+        if check and graph is not before:
             with phase("verify"):
                 verify(graph, after=run.__name__)
 

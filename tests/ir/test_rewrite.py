@@ -5,7 +5,18 @@ import pytest
 import hybrid.ops  # noqa: F401
 from hybrid.core.types import float32, tensor_type
 from hybrid.errors import GraphError, Location
-from hybrid.ir import Builder, Graph, Node, Value, get_op, parse, rewrite, verify, with_regions
+from hybrid.ir import (
+    Builder,
+    Graph,
+    Node,
+    Value,
+    get_op,
+    parse,
+    rewrite,
+    steady,
+    verify,
+    with_regions,
+)
 from tests.helpers import graph_of
 
 CHAIN = """
@@ -104,3 +115,40 @@ def test_a_replacement_has_the_type_of_the_result() -> None:
     assert str(caught.value) == (
         "a rule replaced the results of sum by values of other types: f32[] by f32[4]"
     )
+
+
+def test_a_steady_pass_does_not_look_again_at_what_it_left_as_it_was() -> None:
+    graph = graph_of(
+        """
+        graph @f(%p: bool[], %x: f32[4]) {
+          %y: f32[4] = cond %p, %x {
+            then(%a: f32[4]) {
+              %b: f32[4] = exp %a
+              return %b
+            }
+            else(%a: f32[4]) {
+              %b: f32[4] = sin %a
+              return %b
+            }
+          }
+          return %y
+        }
+        """
+    )
+    seen: list[str] = []
+
+    @steady
+    def renamed(graph: Graph, old: str = "exp") -> Graph:
+        def rule(node: Node, builder: Builder) -> tuple[Value, ...] | None:
+            seen.append(node.op.name)
+            return builder.apply(get_op("cos"), node.operands) if node.op.name == old else None
+
+        return rewrite(graph, rule, regions=lambda region: renamed(region, old))
+
+    first = renamed(graph, "exp")
+    assert seen == ["exp", "sin", "cond"]  # of the branch that changes nothing a note is kept
+    seen.clear()
+    assert renamed(first, "exp") is first and seen == ["cos", "cond"]
+    seen.clear()
+    assert renamed(first, "exp") is first and seen == []
+    assert renamed(first, "tanh") is first and seen == ["cos", "sin", "cond"]

@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hybrid.ir import Builder, Graph, Node, Value, get_op, rewrite
+from hybrid.ir import Builder, Graph, Node, Value, get_op, rewrite, steady
 from hybrid.ops.flow.control import FLAG, cond
 from hybrid.passes.control.parts import (
     Cond,
@@ -37,6 +37,7 @@ from hybrid.passes.scalar.facts import CONSTANTS, Facts
 MAX_CHOICES, MAX_CHOSEN_SIZE = 4, 64
 
 
+@steady
 def simplify_cond(graph: Graph) -> Graph:
     """``graph`` with conds that take and give only what differs between their branches."""
     if not holds_control_flow(graph):

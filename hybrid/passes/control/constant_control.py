@@ -19,13 +19,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from hybrid.core.types import TensorType
-from hybrid.ir import Builder, Graph, Node, Value, get_op, rewrite
+from hybrid.ir import Builder, Graph, Node, Value, get_op, rewrite, steady
 from hybrid.ops.flow.control import COUNT, LOOPS, cond
 from hybrid.ops.shapes.creation import fill
 from hybrid.passes.control.parts import LoopParts, holds_control_flow, inlined
 from hybrid.passes.scalar.facts import Facts
 
 
+@steady
 def known(graph: Graph) -> Graph:
     """``graph`` without branches that are never, or always, taken."""
     if not holds_control_flow(graph):

@@ -19,7 +19,7 @@ what needs the weight alone moves (weight_parts.py), as long as that does not ta
 
 from __future__ import annotations
 
-from hybrid.ir import Builder, Graph, Node, Value, rewrite
+from hybrid.ir import Builder, Graph, Node, Value, rewrite, steady
 from hybrid.ops.flow.control import LOOPS, while_
 from hybrid.passes.control.parts import Given, LoopParts, copied, holds_control_flow
 from hybrid.passes.scalar.facts import CONSTANTS
@@ -29,6 +29,7 @@ SMALL_NBYTES = 32768  # results up to this size stay in the cache
 PREPARED_NBYTES = 1 << 26  # of weights, beside which a loop keeps what is prepared of them
 
 
+@steady
 def hoist(graph: Graph) -> Graph:
     """``graph`` with loops that compute only what changes."""
     if not holds_control_flow(graph):

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hybrid.ir import Graph, Node, Value, with_regions
+from hybrid.ir import Graph, Node, Value, steady, with_regions
 from hybrid.ops.flow.control import cond
 from hybrid.passes.control.parts import (
     Cond,
@@ -38,6 +38,7 @@ from hybrid.passes.control.parts import (
 MAX_BETWEEN = 8  # nodes copied into both branches
 
 
+@steady
 def join(graph: Graph) -> Graph:
     """``graph`` with conds on the same predicate joined, where the order of things allows it."""
     if not holds_control_flow(graph):

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hybrid.ir import Builder, Graph, Node, Value, rewrite
+from hybrid.ir import Builder, Graph, Node, Value, rewrite, steady
 from hybrid.ir.rewrite import with_replaced
 from hybrid.ops.flow.control import FLAG, LOOPS
 from hybrid.ops.shapes.creation import fill
@@ -36,6 +36,7 @@ from hybrid.passes.scalar.facts import Facts, implied
 from hybrid.passes.scalar.simplify import simplify
 
 
+@steady
 def simplify_loop(graph: Graph) -> Graph:
     """``graph`` with loops that carry and take only what they must."""
     if not holds_control_flow(graph):

@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 
 from hybrid.core.dataclass import replace
-from hybrid.ir import Builder, Graph, Node, Value, rewrite
+from hybrid.ir import Builder, Graph, Node, Value, rewrite, steady
 from hybrid.ops.flow.control import LOOPS, cond
 from hybrid.passes.control.parts import (
     Cond,
@@ -42,6 +42,7 @@ from hybrid.passes.scalar.facts import CONSTANTS
 Known = dict[Hashable, Node]
 
 
+@steady
 def share(graph: Graph) -> Graph:
     """``graph`` with regions that do not compute what is there already."""
     if not holds_control_flow(graph):

@@ -14,7 +14,7 @@ flags that this decides.  Then fold, simplify and fuse see them there.
 
 from __future__ import annotations
 
-from hybrid.ir import Builder, Graph, Node, Value, rewrite, with_regions
+from hybrid.ir import Builder, Graph, Node, Value, rewrite, steady, with_regions
 from hybrid.ops.flow.control import FLAG, LOOPS, cond
 from hybrid.ops.shapes.creation import fill
 from hybrid.passes.control.parts import Cond, Given, LoopParts, fresh, holds_control_flow
@@ -28,6 +28,7 @@ _TRUE, _FALSE = (
 )
 
 
+@steady
 def sink(graph: Graph) -> Graph:
     """``graph`` with regions that know the constants that they use."""
     if not holds_control_flow(graph):

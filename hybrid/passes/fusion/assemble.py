@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from hybrid.ir import Builder, Graph, Node, Value, get_op, rewrite
+from hybrid.ir import Builder, Graph, Node, Value, get_op, rewrite, steady
 from hybrid.passes.scalar.facts import Facts
 
 
@@ -41,6 +41,7 @@ class PlacedPart(NamedTuple):
         return all(low <= top and bottom <= high for (low, high), (bottom, top) in boxes)
 
 
+@steady
 def assemble(graph: Graph) -> Graph:
     """``graph`` without sums of parts of one tensor that do not meet."""
     facts = Facts()

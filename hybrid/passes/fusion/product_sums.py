@@ -21,7 +21,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from hybrid.core.types import TensorType, tensor_type
-from hybrid.ir import Builder, Graph, Node, Value, get_op, rewrite
+from hybrid.ir import Builder, Graph, Node, Value, get_op, rewrite, steady
 from hybrid.ops.flow.control import LOOPS
 from hybrid.ops.matrix.matmul_variants import matmul_sum, pays
 from hybrid.passes.control.parts import CarriedValue, LoopParts, Stack, holds_control_flow
@@ -38,6 +38,7 @@ class _Sum(NamedTuple):
     turned: tuple[bool, bool]
 
 
+@steady
 def sums(graph: Graph) -> Graph:
     """``graph`` with loops that add up no products."""
     if not holds_control_flow(graph):

@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from hybrid.core.types import TensorType
 from hybrid.errors import ShapeError
-from hybrid.ir import Builder, Graph, Node, Value, rewrite
+from hybrid.ir import Builder, Graph, Node, Value, rewrite, steady
 from hybrid.passes.scalar.facts import Facts
 
 
+@steady
 def implicit_broadcast(graph: Graph) -> Graph:
     """``graph`` with elementwise nodes that do their own broadcasting."""
     facts = Facts()

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 
-from hybrid.ir import Builder, Graph, Node, Value, rewrite
+from hybrid.ir import Builder, Graph, Node, Value, rewrite, steady
 
 
+@steady
 def cse(graph: Graph) -> Graph:
     """``graph`` without a second computation of what has been computed."""
     first: dict[Hashable, Node] = {}

@@ -11,10 +11,11 @@ In control flow also results, operands and carried values go: see prune.py.
 
 from __future__ import annotations
 
-from hybrid.ir import Graph, Node, Value, with_regions
+from hybrid.ir import Graph, Node, Value, steady, with_regions
 from hybrid.passes.control.prune import prune
 
 
+@steady
 def dce(graph: Graph) -> Graph:
     """``graph`` with only those nodes that its results, or the world, depend on."""
     used = set(graph.results)

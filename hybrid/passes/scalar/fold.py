@@ -19,7 +19,7 @@ from typing import Any
 
 from hybrid.core.types import TensorType
 from hybrid.errors import HybridError
-from hybrid.ir import Builder, Graph, Node, Op, Value, rewrite
+from hybrid.ir import Builder, Graph, Node, Op, Value, rewrite, steady
 from hybrid.ops.shapes.creation import fill, literal
 from hybrid.passes.scalar.facts import CONSTANTS, Facts
 
@@ -33,6 +33,7 @@ _FORMAT = {"bool": "?", "i8": "b", "i16": "h", "i32": "i", "i64": "q", "u8": "B"
            "u32": "I", "u64": "Q", "f16": "e", "f32": "f", "f64": "d"}  # fmt: skip
 
 
+@steady
 def fold(graph: Graph, evaluate: Evaluate | None = None) -> Graph:
     """``graph`` with nodes of constants replaced by constants."""
     facts = Facts()

@@ -15,7 +15,7 @@ reordering of sums.
 from __future__ import annotations
 
 from hybrid.core.types import DType
-from hybrid.ir import Builder, Graph, Node, Value, rewrite
+from hybrid.ir import Builder, Graph, Node, Value, rewrite, steady
 from hybrid.ops.shapes.creation import fill
 from hybrid.ops.support.dtypes import casts_at_once
 from hybrid.passes.scalar.facts import Facts
@@ -25,6 +25,7 @@ INVERSES = {"negative", "logical_not", "bitwise_invert"}
 MANTISSA_BITS = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
 
 
+@steady
 def simplify(graph: Graph) -> Graph:
     """``graph`` without nodes that an exact rule makes superfluous."""
     facts = Facts()
