@@ -6,16 +6,32 @@ command; one with a callback is a group of commands.
 
 import importlib
 import pkgutil
+from typing import Annotated
 
 import typer
 
+from hybrid import __version__
 from hybrid.cli import commands
 from hybrid.cli.user_input import fail
 from hybrid.errors import HybridError
 from hybrid.memory import native
 
 
-def start() -> None:
+def show_version(asked: bool) -> None:
+    """Print the version, and end."""
+    if asked:
+        typer.echo(f"hybrid {__version__}")
+        raise typer.Exit
+
+
+Version = Annotated[
+    bool,
+    typer.Option("--version", help="Show the version and exit.", is_eager=True,
+                 callback=show_version),
+]  # fmt: skip
+
+
+def start(version: Version = False) -> None:
     """Look at hybrid, at its graphs, and at its speed on this machine."""
     try:
         native.require_environment()
@@ -31,6 +47,7 @@ def build() -> typer.Typer:
         pretty_exceptions_enable=False,
         add_completion=False,
         callback=start,
+        context_settings={"help_option_names": ["-h", "--help"]},
     )
     for found in sorted(pkgutil.iter_modules(commands.__path__), key=lambda module: module.name):
         module = importlib.import_module(f"{commands.__name__}.{found.name}")

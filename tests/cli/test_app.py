@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+import hybrid as hy
 from hybrid.cli import commands
 from hybrid.cli.app import build
 
@@ -46,6 +47,18 @@ def test_help_fits_eighty_columns(command: str, monkeypatch: pytest.MonkeyPatch)
 def test_no_arguments_show_the_help() -> None:
     shown = CliRunner().invoke(build(), [])
     assert "Usage" in shown.output and "bench" in shown.output
+
+
+@pytest.mark.parametrize("command", [["--version"], ["--version", "bench"]])
+def test_the_version(command: list[str]) -> None:
+    shown = CliRunner().invoke(build(), command)
+    assert (shown.exit_code, shown.stdout) == (0, f"hybrid {hy.__version__}\n")
+
+
+@pytest.mark.parametrize("command", [[], ["bench"], ["bench", "run"], ["train"]])
+def test_help_has_a_short_name(command: list[str]) -> None:
+    short, long = (CliRunner().invoke(build(), [*command, name]) for name in ("-h", "--help"))
+    assert short.exit_code == 0 and short.stdout == long.stdout
 
 
 WRONG = {
