@@ -227,15 +227,22 @@ static void run_times(const request *asked, hyb_program *program, int32_t f, voi
     free(times);
 }
 
+static const char *plural(int32_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
 static void run_function(const request *asked, hyb_program *program)
 {
     const int32_t f = find_function(asked, program);
     const char *function = hyb_program_function_name(program, f);
     const int32_t n_in = hyb_program_inputs(program, f), n_out = hyb_program_outputs(program, f);
     if (asked->n_inputs != n_in)
-        give_up(2, "%s takes %d inputs, and --input names %d", function, n_in, asked->n_inputs);
+        give_up(2, "%s takes %d input%s, and --input names %d", function, n_in, plural(n_in),
+                asked->n_inputs);
     if (asked->n_outputs > n_out)
-        give_up(2, "%s has %d outputs, and --output names %d", function, n_out, asked->n_outputs);
+        give_up(2, "%s has %d output%s, and --output names %d", function, n_out, plural(n_out),
+                asked->n_outputs);
     char text[NPY_TEXT];
     hyb_layout *layouts = checked(calloc((size_t)(n_in + n_out + 1), sizeof *layouts));
     void **data = checked(calloc((size_t)(n_in + n_out + 1), sizeof *data));

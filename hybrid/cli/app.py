@@ -46,6 +46,7 @@ def build() -> typer.Typer:
         no_args_is_help=True,
         pretty_exceptions_enable=False,
         add_completion=False,
+        rich_markup_mode="markdown",  # so that paragraphs are filled
         callback=start,
         context_settings={"help_option_names": ["-h", "--help"]},
     )

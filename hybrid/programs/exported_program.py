@@ -21,6 +21,7 @@ from hybrid.ir.bound_graphs import SizeBinding
 from hybrid.ir.graph import sizes_of
 from hybrid.ir.parser import parse
 from hybrid.memory import native
+from hybrid.ops.support.operand_checks import plural
 from hybrid.programs.file_reader import ProgramFile
 from hybrid.programs.formulas import hold
 from hybrid.programs.records import Bound, External, Origin, ProgramInput, ProgramOutput
@@ -126,7 +127,7 @@ class ExportedFunction:
         """The outputs, one after the other, of the inputs, one after the other."""
         if len(inputs) != len(self.inputs):
             raise ArgumentTypeError(
-                f"{self.name} takes {len(self.inputs)} inputs, not {len(inputs)}"
+                f"{self.name} takes {plural(len(self.inputs), 'input')}, not {len(inputs)}"
             )
         fitting = [self._fitting(v, x) for v, x in zip(self.inputs, inputs, strict=True)]
         return self._serving(fitting).run(*fitting)
@@ -160,9 +161,8 @@ class ExportedFunction:
     def __call__(self, *args: Any) -> Any:
         inputs: list[Tensor] = []
         if len(args) != len(self._given["tuple"]):
-            raise ArgumentTypeError(
-                f"{self.name} takes {len(self._given['tuple'])} arguments, not {len(args)}"
-            )
+            takes = plural(len(self._given["tuple"]), "argument")
+            raise ArgumentTypeError(f"{self.name} takes {takes}, not {len(args)}")
         for tree, value in zip(self._given["tuple"], args, strict=True):
             self._take(tree, value, inputs)
         served = self._serving(inputs)

@@ -59,7 +59,7 @@ def test_a_module(folder: Path) -> None:
     assert shown.splitlines()[0] == "result0: f32[2,3]"
     assert str(np.load(out)) in shown
     assert "3 cells" not in text_of("verify", file)
-    assert text_of("verify", file).startswith(f"{file} is whole: 1 functions, 2 cells, ")
+    assert text_of("verify", file).startswith(f"{file} is whole: 1 function, 2 cells, ")
 
 
 def test_what_is_in_it(folder: Path) -> None:
@@ -137,12 +137,12 @@ def test_bad_input(folder: Path) -> None:
     )
     assert not file.exists()
     text_of("export", f"{target}:network", "-i", "f32[2,4]", "-o", file)
-    assert "predict takes 1 inputs, and --input names 0" in failure("run", file)
+    assert "predict takes 1 input, and --input names 0" in failure("run", file)
     assert "has no function 'train': there are predict" in failure("run", file, "train")
     assert "input input is f32[3], not f32[2,4]" in failure("run", file, "-i", folder / "three.npy")
     assert "is no .npy file" in failure("run", file, "-i", f"{target}")
     assert "gone.npy cannot be read" in failure("run", file, "-i", folder / "gone.npy")
-    assert "1 outputs, and --output names 2" in failure("run", file, "-i", x, "-o", x, "-o", x)
+    assert "1 output, and --output names 2" in failure("run", file, "-i", x, "-o", x, "-o", x)
     gone = folder / "gone" / "y.npy"
     assert f"{gone} cannot be written" in failure("run", file, "-i", x, "-o", gone)
     content = bytearray(file.read_bytes())

@@ -121,7 +121,7 @@ def test_arguments_that_do_not_fit(path: Path, tmp_path: Path) -> None:
         program["predict"](hy.zeros((16, 65)))
     with pytest.raises(DTypeError, match=r"predict: input x is f64\[16,64\], not f32\[16,64\]"):
         program["predict"](hy.zeros((16, 64), dtype=hy.float64))
-    with pytest.raises(ArgumentTypeError, match="predict takes 1 arguments, not 2"):
+    with pytest.raises(ArgumentTypeError, match="predict takes 1 argument, not 2"):
         program["predict"](X, Y)
     with pytest.raises(KeyError, match="has no function 'evaluate': there are predict, step"):
         program["evaluate"]

@@ -195,9 +195,9 @@ def test_commands_that_do_not_fit(folder: Path) -> None:
         ("xb.npy",): "xb.npy: it does not begin as a program does",
         ("digits.hyb",): "there are several functions: there are train_step, predict",
         ("digits.hyb", "fit"): "there is no function fit: there are train_step, predict",
-        ("digits.hyb", "predict"): "predict takes 1 inputs, and --input names 0",
+        ("digits.hyb", "predict"): "predict takes 1 input, and --input names 0",
         ("digits.hyb", "predict", "-i", "xb.npy", "-o", "a", "-o", "b"): (
-            "predict has 1 outputs, and --output names 2"
+            "predict has 1 output, and --output names 2"
         ),
         ("digits.hyb", "predict", "-i", "yb.npy"): (
             "predict: input x is i64[16], not f32[16,64]"

@@ -111,7 +111,6 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
     "lines": {
         "hybrid/bench/compare/start.py": "run by interpreters that have no other file of it",
         "hybrid/calls/auto_plan.py": "what is hybridized by hand knows nothing of it",
-        "hybrid/cli/app.py": "where the commands are found: none knows another",
         "hybrid/cli/commands": "a registry: one file for each command",
         "hybrid/convert/constructs": "a registry: one file for each construct",
         "hybrid/core/own_names.py": "a table that convert and staging share",

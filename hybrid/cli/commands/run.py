@@ -9,6 +9,7 @@ import typer
 import hybrid as hy
 from hybrid.cli.user_input import fail, load_program
 from hybrid.errors import HybridError
+from hybrid.ops.support.operand_checks import plural
 
 app = typer.Typer()
 
@@ -36,10 +37,11 @@ def run(
         fail(f"{file} has no function {function!r}: there are {', '.join(program)}.")
     chosen = program[function]
     given, written = inputs or [], outputs or []
+    taken, made = plural(len(chosen.inputs), "input"), plural(len(chosen.outputs), "output")
     if len(given) != len(chosen.inputs):
-        fail(f"{function} takes {len(chosen.inputs)} inputs, and --input names {len(given)}.")
+        fail(f"{function} takes {taken}, and --input names {len(given)}.")
     if len(written) > len(chosen.outputs):
-        fail(f"{function} has {len(chosen.outputs)} outputs, and --output names {len(written)}.")
+        fail(f"{function} has {made}, and --output names {len(written)}.")
     try:
         tensors = [hy.asarray(_array(path)) for path in given]
         for _ in range(repeat):

@@ -7,6 +7,7 @@ import typer
 
 from hybrid.cli.user_input import fail, load_program
 from hybrid.errors import HybridError
+from hybrid.ops.support.operand_checks import plural
 
 app = typer.Typer()
 
@@ -34,7 +35,7 @@ def verify(
         )
     cells = about["cells"]
     typer.echo(
-        f"{file} is whole: {len(program)} functions, {len(cells)} cells, "
+        f"{file} is whole: {plural(len(program), 'function')}, {plural(len(cells), 'cell')}, "
         f"{file.stat().st_size:,} bytes{'' if key is None else f', signed by the key of {key}'}."
     )
 
