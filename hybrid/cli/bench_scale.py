@@ -153,7 +153,7 @@ def assumption_table(network: Network, machine: Machine, batch: int) -> Table:
         ("  with tp", "10/34 of them are whole on each rank (Korthikanti et al. 2022)"),
         ("states", "float32: 4 bytes a weight, 4 a gradient, 8 of moments"),
         ("  ZeRO 3", "parameters are whole while the model is called"),
-        ("  pp", "each rank has the whole model, and spreads the gradients of its stage"),
+        ("  pp", "ranks hold their stages; the tied embedding and its gradients are sent"),
         ("batch", f"{batch:,} sequences, the same for all; a rank has one at a time"),
         ("time of a transfer", "alpha log2 n + bytes / beta; gradients in buckets of 1 MiB"),
         ("  in a host", level_text(network.levels[network.inside])),

@@ -2,7 +2,8 @@
 
 A tensor with a layout has the shape of the whole, and the memory of this rank's part.  For each
 axis of the mesh that it names, a layout says whether the ranks along it have parts of the tensor
-(``Split``) or terms of a sum (``PARTIAL``); along all others each rank has the same.
+(``Split``) or terms of a sum (``PARTIAL``), or which of them has it (``Held``); along all others
+each rank has the same.
 """
 
 from __future__ import annotations
@@ -45,9 +46,15 @@ class Split(NamedTuple):
         return type(n) is int and n > 0 and n % (self.outer * ranks) == 0
 
 
+class Held(NamedTuple):
+    """All of a tensor, on one of the ranks alone."""
+
+    rank: int
+
+
 PARTIAL = "partial"  # terms of a sum that is still to be made
-Placement = Split | str | None  # None: the whole, on each rank
-Layout = tuple[tuple[MeshAxis, Split | str], ...]  # in the order in which parts are cut
+Placement = Split | Held | str | None  # None: the whole, on each rank
+Layout = tuple[tuple[MeshAxis, Split | Held | str], ...]  # in the order in which parts are cut
 
 
 def placement_text(placement: Placement, name: str) -> str:
@@ -56,6 +63,8 @@ def placement_text(placement: Placement, name: str) -> str:
         return "whole"
     if placement == PARTIAL:
         return f"partial over {name}"
+    if isinstance(placement, Held):
+        return f"on rank {placement.rank} of {name}"
     blocks = f" in {placement.outer} blocks" if placement.outer > 1 else ""
     return f"axis {placement.axis} by {name}{blocks}"
 
@@ -74,6 +83,18 @@ def cut(type: TensorType, placement: Placement, ranks: int) -> TensorType:
     sizes = list(type.shape)
     sizes[placement.axis] //= ranks
     return tensor_type(type.dtype, tuple(sizes))
+
+
+def nothing_of(type: TensorType) -> TensorType:
+    """The type of what a rank has of a tensor of ``type`` that another one holds: no element."""
+    return tensor_type(type.dtype, (0,))
+
+
+def part_of(type: TensorType, placement: Placement, axis: MeshAxis) -> TensorType:
+    """The type of what this rank has of a tensor of ``type``."""
+    if isinstance(placement, Held):
+        return type if axis.rank == placement.rank else nothing_of(type)
+    return cut(type, placement, axis.ranks)
 
 
 class LaidType(TensorType):
@@ -104,7 +125,9 @@ def laid_type(type: TensorType, layout: Iterable[tuple[MeshAxis, Placement]]) ->
         return found
     local = whole
     for axis, placement in layout:
-        local = cut(local, placement, axis.ranks)
+        local = part_of(local, placement, axis)
+        if isinstance(placement, Held) and axis.rank != placement.rank:
+            break
     made = LaidType.__new__(LaidType)
     for name in ("dtype", "shape", "rank", "size", "floating", "is_open", "ints"):
         setattr(made, name, getattr(whole, name))

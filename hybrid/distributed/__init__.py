@@ -16,7 +16,7 @@ from hybrid.distributed.job_files import load, local_nbytes, save
 from hybrid.distributed.merged_profile import merged_profile
 from hybrid.distributed.meshes import Mesh, mesh
 from hybrid.distributed.parameter_servers import parameter_server
-from hybrid.distributed.pipelines import pipeline
+from hybrid.distributed.pipelines import hold_stages, pipeline
 from hybrid.distributed.power_sgd import PowerSGD
 from hybrid.distributed.row_shares import mean, rows
 from hybrid.distributed.shared_tensors import blocks, partial, shard, whole
@@ -44,6 +44,7 @@ __all__ = [
     "blocks",
     "broadcast",
     "data_parallel",
+    "hold_stages",
     "init",
     "load",
     "local_nbytes",

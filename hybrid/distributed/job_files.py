@@ -11,7 +11,10 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.imports import optional
+from hybrid.core.layouts import whole_of
+from hybrid.core.tree import tree_map
 from hybrid.distributed.meshes import world_channel
+from hybrid.distributed.shared_tensors import whole
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, CheckpointError, HybridError
@@ -103,7 +106,7 @@ class _SavedTensor:
 
     def load_state_dict(self, value: Any) -> None:
         found = asarray(value)
-        if found.type is not self.tensor.type:
+        if found.type is not whole_of(self.tensor.type):
             raise CheckpointError(
                 f"{self.name} is {found.type} in the file and {self.tensor.type} here",
                 fix="give the tensor that was saved, or one like it",
@@ -116,7 +119,9 @@ def _holds_state(thing: Any) -> bool:
 
 
 def _state_of(thing: Any) -> Any:
-    return copied(thing.state_dict() if hasattr(thing, "state_dict") else thing)
+    """What is written of ``thing``; tensors that ranks share are put together, on all of them."""
+    state = thing.state_dict() if hasattr(thing, "state_dict") else thing
+    return copied(tree_map(lambda x: whole(x) if isinstance(x, Tensor) else x, state))
 
 
 # One rank for all, and all for one ----------------------------------------------------------------

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from hybrid.calls.hybridized import Hybridized
+from hybrid.core.layouts import Held, MeshAxis
 from hybrid.core.tree import tree_map
 from hybrid.distributed.meshes import Mesh, channel_for
+from hybrid.distributed.shared_tensors import hold_by
+from hybrid.distributed.strategies.captured_step import HELD_STAGES, captured_step
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.nn.modules.module import Module
 from hybrid.ops.communication.pipeline_op import Pipe, pipeline_edge
 from hybrid.ops.support.operand_checks import require_choice
+from hybrid.passes.layouts.pipeline_stages import is_pipelined, pipe_of
+from hybrid.passes.layouts.stage_program import stages_of_cells
 
 SCHEDULES = ("1f1b", "gpipe")
 
@@ -28,13 +34,14 @@ def pipeline(
 ) -> Module:
     """``model``, of which each rank along ``axis`` computes one stage where it is hybridized.
 
-    All ranks call it with the whole batch, and get the whole result and all gradients.  A
-    hybridized function that calls the model, a step of training say, is cut when it is captured:
-    the batch (the first axis of the model's arguments) into ``microbatches``, what the model
-    computes into ``stages`` that take about equally long, where few bytes cross; what goes back
-    goes back through the same stages.  "gpipe" runs all microbatches forward, then all back;
-    "1f1b" goes back as soon as it can, and has fewer activations to keep; both have the same bits.
-    ``recompute``: a stage keeps what it was given, and computes its activations again.
+    All ranks call it with the whole batch, and get the whole result and all gradients, unless
+    ``hold_stages`` lets each hold its own.  A hybridized function that calls the model, a step of
+    training say, is cut when it is captured: the batch (the first axis of the model's arguments)
+    into ``microbatches``, what the model computes into ``stages`` that take about equally long,
+    where few bytes cross; what goes back goes back through the same stages.  "gpipe" runs all
+    microbatches forward, then all back; "1f1b" goes back as soon as it can, and has fewer
+    activations to keep; both have the same bits.  ``recompute``: a stage keeps what it was given,
+    and computes its activations again.
 
     An eager call computes all of the model on each rank.
     """
@@ -70,6 +77,38 @@ def pipeline(
     model.register_forward_pre_hook(_Entrance(pipe), with_kwargs=True)
     model.register_forward_hook(_Exit(pipe))
     return model
+
+
+def hold_stages(step: Any, *examples: Any) -> None:
+    """Let each rank hold alone what its stage of a pipelined step reads and writes.
+
+    ``step`` is the function that calls the pipelined model, takes gradients and makes the step of
+    the optimizer, hybridized or not; ``examples`` are arguments like those that it is going to be
+    called with.  It is captured, and not run.  Parameters, their gradients and moments then lie
+    with the rank whose stage reads them first, so N ranks take about the N-th part of the memory,
+    make the N-th part of the optimizer's step, and send no gradients to each other; all bits stay
+    as they were.  ``hybrid.distributed.whole(p)`` is a parameter on all ranks, and ``save`` writes
+    whole ones.  What two stages read (tied embeddings) is sent to the other one in each step.
+
+    All ranks call it, before the first step or between steps.  ArgumentError: for a step without a
+    pipeline, without parameters, or with the pipeline in a loop.
+    """
+    function = step.function if isinstance(step, Hybridized) else step
+    captured = captured_step(function, examples, HELD_STAGES)
+    graph = captured.graph
+    if not is_pipelined(graph):
+        raise ArgumentError(
+            "hold_stages of a step that has no stages",
+            why="It calls no model that went through hybrid.distributed.pipeline, or calls it in a "
+            "branch or a loop alone, where all ranks have all cells.",
+            fix="give the function of one step that calls the pipelined model and backward()",
+        )
+    pipe = pipe_of(graph)
+    axis = MeshAxis(pipe.comm, pipe.ranks, pipe.rank)
+    for at, stage in stages_of_cells(graph, captured.cells, captured.weights).items():
+        tensor = captured.tensors[at]
+        others = [row for row in tensor.type.layout or () if row[0] != axis]
+        hold_by(tensor, tuple(sorted([*others, (axis, Held(stage))], key=lambda row: row[0])))
 
 
 class _Entrance:

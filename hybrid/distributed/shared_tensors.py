@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from hybrid.config import advance_epoch
 from hybrid.core.layouts import PARTIAL, Layout, MeshAxis, Placement, Split
 from hybrid.core.types import TensorType
 from hybrid.distributed.meshes import Mesh
@@ -93,6 +94,7 @@ def hold_by(x: Any, layout: Layout) -> None:
         x.leaf = x.record = Leaf(made.type)
         if leaf.grad is not None:
             x.leaf.grad = laid_out(leaf.grad.detach(), layout=rows_of(layout))
+    advance_epoch()  # what was captured reads whole ones
 
 
 def whole(x: Any) -> Any:

@@ -4,8 +4,8 @@ A step computes 6 operations for each weight and token, and 12 width length for 
 in attention (forward and backward; J. Kaplan et al., "Scaling laws for neural language models",
 2020, appendix B).  A rank computes one sequence after the other.  All numbers are float32, and Adam
 has two moments.  How ranks share the work is how this package does it: with ``zero=3`` parameters
-are whole while the model is called, and all ranks of a pipeline have the whole model and make all
-of its step.
+are whole while the model is called; ranks of a pipeline hold their stages (``hold_stages``), the
+first one the embeddings, too, which the last one reads as well.
 """
 
 from __future__ import annotations
@@ -49,12 +49,22 @@ class LargeGPT:
     def weights(self) -> int:
         """All parameters: blocks, embeddings of tokens and places, and the last norm."""
         d = self.width
-        return self.depth * (12 * d * d + 13 * d) + (self.tokens + self.length) * d + 2 * d
+        return self.depth * (12 * d * d + 13 * d) + self.embedding + self.length * d + 2 * d
+
+    @property
+    def embedding(self) -> int:
+        """The parameters of the embedding of tokens, which makes their logits, too."""
+        return self.tokens * self.width
+
+    def weights_of_stage(self, stages: int) -> float:
+        """The parameters of the first of so many stages, which has the most."""
+        before = self.embedding + self.length * self.width
+        return before + (self.weights - before) / stages
 
     @property
     def operations(self) -> int:
         """Floating-point operations of a step on one sequence."""
-        blocks = 12 * self.depth * self.width**2 + self.tokens * self.width
+        blocks = 12 * self.depth * self.width**2 + self.embedding
         return self.length * (6 * blocks + 12 * self.depth * self.width * self.length)
 
 
@@ -264,14 +274,14 @@ def _mesh(
     microbatches = batch // dp
     computing = _computing(model, network, machine, batch)
     rows = FLOAT * model.length * model.width  # bytes between two blocks
-    own = FLOAT * model.weights // tp  # bytes of the parameters of a rank
+    own = FLOAT * model.weights_of_stage(pp) / tp  # bytes of the parameters of a rank
     traffic = _Traffic(network)
     if tp > 1:  # two sums in each block forward, two back (M. Shoeybi et al., Megatron-LM, 2019)
         sums = 4 * model.depth // pp * microbatches
         traffic.add("all_reduce", rows, tuple(range(tp)), sums)
-    if pp > 1:  # to the next stage, and back; then each stage spreads its gradients
+    if pp > 1:  # to the next stage, and back; the embedding goes to the last, two gradients to all
         traffic.add("send", rows, (0, tp), 2 * microbatches)
-        traffic.add("broadcast", BUCKET, tuple(range(0, tp * pp, tp)), own / BUCKET)
+        traffic.add("broadcast", FLOAT * model.embedding // tp, tuple(range(0, tp * pp, tp)), 3)
     if dp > 1:
         members = tuple(range(0, network.ranks, tp * pp))
         traffic.scatter(own, members)

@@ -17,3 +17,11 @@ def test_stages_of_ranks(ranks: int) -> None:
 @pytest.mark.nightly
 def test_one_process_computes_all_stages() -> None:
     require_well(1, "pipelined.py")
+    require_well(1, "held_stages.py")
+
+
+@pytest.mark.parametrize(
+    "ranks", [2, *[pytest.param(n, marks=pytest.mark.nightly) for n in (3, 4)]]
+)
+def test_stages_hold_their_own(ranks: int) -> None:
+    require_well(ranks, "held_stages.py")

@@ -74,6 +74,24 @@ tokens = hy.ones((1, 64), dtype=hy.int64)
 )
 
 
+STAGES = (
+    """
+import hybrid as hy, hybrid.distributed as dist
+from hybrid.models.gpt import GPT, Config
+dist.init()
+model = GPT(Config(tokens=96, block=16, width=64, heads=4, depth=2))
+dist.pipeline(model, stages=2, microbatches=8)
+optimizer = hy.optim.AdamW(model.parameters())
+tokens = hy.ones((8, 16), dtype=hy.int64)
+"""
+    + STEP
+    + """dist.hold_stages(run, tokens)
+for _ in range(5):
+    run(tokens)
+"""
+)
+
+
 def on(ranks: int, per_host: int = 8) -> Network:
     return Network(
         ranks=ranks, ranks_per_host=per_host, cores_per_host=64, threads=8, levels=LEVELS
@@ -99,6 +117,17 @@ def test_the_traffic_is_that_of_a_simulated_rank(tmp_path: Path, zero: int) -> N
     wanted = scaled(TINY, on(8), MACHINE, 8)[zero].nbytes
     assert wanted == (3 if zero == 1 else 2) * 7 / 8 * 4 * TINY.weights
     assert counted == pytest.approx(wanted, rel=0.03)  # and losses, counts of rows, padding
+
+
+def test_stages_that_are_held_send_what_a_simulated_rank_sends(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(STAGES)
+    (step,) = simulate([str(script)], on(2), [0]).steps
+    moved = {name: nbytes for (name, *_), (_, nbytes) in counts(step).items()}
+    embedding = 4 * TINY.embedding
+    assert moved["broadcast"] == pytest.approx(3 * embedding, rel=0.01)  # and the loss
+    rows = 8 * 4 * TINY.length * TINY.width  # of all microbatches
+    assert moved["send"] == rows and moved["recv"] <= 2 * rows
 
 
 @pytest.mark.nightly

@@ -48,36 +48,41 @@ class CapturedStep:
         return laid_like(self.graph, types), wanted
 
 
-def captured_step(function: Any, examples: Sequence[Any]) -> CapturedStep:
+STRATEGY, HELD_STAGES = "a strategy", "held stages"  # what a step is captured for
+
+
+def captured_step(function: Any, examples: Sequence[Any], purpose: str = STRATEGY) -> CapturedStep:
     """What ``function`` is with arguments like ``examples``; raises what capturing raises."""
     leaves, _ = flatten(tuple(examples))
     for at, leaf in enumerate(leaves):
         if not isinstance(leaf, (Tensor, bool, int, float, complex, str, type(None))):
             raise ArgumentTypeError(
-                f"example {at} of a strategy is a {type(leaf).__name__}",
+                f"example {at} of {purpose} is a {type(leaf).__name__}",
                 why="Examples are what the step is going to be called with: tensors and numbers.",
                 fix="convert arrays with hybrid.asarray",
             )
-        if isinstance(leaf, Tensor):
+        if isinstance(leaf, Tensor) and purpose == STRATEGY:
             _require_whole(f"example {at}", leaf)
     _, capture = Hybridized(function, dynamic=False, ledger=False).captured(tuple(examples), {})
     if capture.value_sizes is not None:
         raise CaptureError(
-            "a step with sizes that depend on values has no strategy",
+            f"{purpose} for a step with sizes that depend on values",
             why="What ranks compute of it would be known only once it runs.",
             fix="leave such sizes out of the step: use hybrid.where in place of x[mask]",
         )
     graph = inlined(capture.graph)
-    _require_alone(graph)
-    return _step_of(graph, capture, leaves)
+    if purpose == STRATEGY:
+        _require_alone(graph)
+    return _step_of(graph, capture, leaves, purpose)
 
 
-def _step_of(graph: Graph, capture: Capture, leaves: Sequence[Any]) -> CapturedStep:
+def _step_of(graph: Graph, capture: Capture, leaves: Sequence[Any], purpose: str) -> CapturedStep:
     outside: dict[int, Tensor] = {}
     for at, source in enumerate(capture.sources):
         if source.kind not in ("argument", "number"):
             outside[at] = source.fetch(leaves)
-            _require_whole("a tensor that the step reads", outside[at])
+            if purpose == STRATEGY:
+                _require_whole("a tensor that the step reads", outside[at])
     held: dict[int, list[int]] = {}
     for at, output in capture.writes:
         held.setdefault(at, []).append(output)
@@ -92,7 +97,7 @@ def _step_of(graph: Graph, capture: Capture, leaves: Sequence[Any]) -> CapturedS
     kept = {at for at in held if at in outside and graph.params[at].type.rank}
     if not any(t.leaf is not None for t in outside.values() if hasattr(t, "leaf")):
         raise ArgumentError(
-            "a step without parameters has no strategy",
+            f"{purpose} for a step without parameters",
             why="It reads no tensor from outside that gradients are taken by, so there is nothing "
             "that ranks could share or would have to hold alike.",
             fix="give the function that calls the model, takes gradients and makes the step of the "

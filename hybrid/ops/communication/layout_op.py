@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hybrid.core.layouts import Layout, MeshAxis, Placement, Split
+from hybrid.core.layouts import PARTIAL, Held, Layout, MeshAxis, Placement, Split
 from hybrid.core.types import TensorType
 from hybrid.errors import GraphError
 from hybrid.ir import Graph, op
@@ -12,7 +12,7 @@ from hybrid.ops.support import axis_ties, shared_work
 from hybrid.ops.support.derivatives import linear
 
 Rows = tuple[tuple[str, int, int, int, int], ...]
-_PARTIAL = -1  # in place of an axis
+_PARTIAL, _HELD = -1, -2  # in place of an axis
 
 
 @op(name="laid_out", moves=True)
@@ -29,22 +29,26 @@ def laid_out(x: TensorType, *, layout: Rows) -> TensorType:
 
 
 def rows_of(layout: Layout) -> Rows:
-    """``layout`` as an attribute: (channel, ranks, rank, axis or -1 for terms, blocks) each."""
-    return tuple(
-        [
-            (*axis, placement.axis, placement.outer)
-            if isinstance(placement, Split)
-            else (*axis, _PARTIAL, 1)
-            for axis, placement in layout
-        ]
-    )
+    """``layout`` as an attribute: (channel, ranks, rank, axis, blocks) each.
+
+    In place of the axis there is -1 for terms of a sum; -2 for what one rank holds, whose number
+    stands in place of the blocks then.
+    """
+    return tuple([(*axis, *_numbers(placement)) for axis, placement in layout])
+
+
+def _numbers(placement: Placement) -> tuple[int, int]:
+    if isinstance(placement, Split):
+        return placement.axis, placement.outer
+    return (_HELD, placement.rank) if isinstance(placement, Held) else (_PARTIAL, 1)
 
 
 def layout_of(rows: Rows) -> list[tuple[MeshAxis, Placement]]:
     """The layout that an attribute says."""
+    kinds = {_PARTIAL: lambda _: PARTIAL, _HELD: Held}
     return [
-        (MeshAxis(comm, ranks, rank), "partial" if axis == _PARTIAL else Split(axis, outer))
-        for comm, ranks, rank, axis, outer in rows
+        (MeshAxis(comm, ranks, rank), kinds[axis](n) if axis in kinds else Split(axis, n))
+        for comm, ranks, rank, axis, n in rows
     ]
 
 
@@ -83,7 +87,7 @@ laid_out.shares(shared_work.tied(axis_ties.everywhere, linear=[(0,)]))
 
 @laid_out.batch
 def laid_out_batch(_rows: int, _batched: Any, x: Any, *, layout: Rows) -> Any:
-    moved = [(*row[:3], row[3] if row[3] == _PARTIAL else row[3] + 1, row[4]) for row in layout]
+    moved = [(*row[:3], row[3] if row[3] < 0 else row[3] + 1, row[4]) for row in layout]
     return laid_out(x, layout=tuple(moved))
 
 

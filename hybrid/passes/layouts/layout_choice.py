@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from hybrid.core.layouts import PARTIAL, MeshAxis, Placement, Split, placement_in
+from hybrid.core.layouts import PARTIAL, Held, MeshAxis, Placement, Split, placement_in
 from hybrid.core.types import TensorType
 from hybrid.ir import Graph, Node, Value
 from hybrid.ops.communication.layout_op import laid_out, layout_of
@@ -146,7 +146,10 @@ class LayoutChoice:
 
     def _as_given(self, node: Node) -> SharedWay:
         """The way of a branch or loop: what it is given stays where it is, within and behind it."""
-        places = [None if self.place[v] == PARTIAL else self.place[v] for v in node.operands]
+        places = [
+            None if p == PARTIAL or isinstance(p, Held) else p
+            for p in [self.place[v] for v in node.operands]
+        ]
         first = 1  # behind the test or the count
         given = places[first:]
         if node.op is cond:
@@ -182,7 +185,7 @@ class LayoutChoice:
     ) -> list[Placement]:
         """Where the results of ``region`` are, of parameters that are ``given`` so."""
         places = dict(zip(region.params, given, strict=True))
-        inner = LayoutChoice(region, self.axis, places, asked, self.outers)
+        inner = type(self)(region, self.axis, places, asked, self.outers)
         found = [inner.place[v] for v in region.results]
         return [asked.get(at, None if p == PARTIAL else p) for at, p in enumerate(found)]
 
@@ -270,6 +273,17 @@ class LayoutChoice:
                 self._put(node, way)
             return False
         return True
+
+
+class EachComputesAll(LayoutChoice):
+    """That each rank along the axis computes all that its graph has: graphs may differ."""
+
+    def candidates(self, node: Node) -> list[SharedWay]:
+        found = self._candidates.get(node)
+        if found is None:
+            found = known_ways(self.graph, node, self.axis, self.outers)[:1]
+            self._candidates[node] = found
+        return found
 
 
 def _moved_axis(place: Placement, by: int) -> Placement:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from hybrid.core.layouts import PARTIAL, Placement, Split
+from hybrid.core.layouts import PARTIAL, Held, Placement, Split
 from hybrid.core.types import TensorType
 
 ALPHA = 5.0  # microseconds that a collective takes, however little it moves
@@ -24,6 +24,10 @@ def moving(type: TensorType, now: Placement, then: Placement, ranks: int) -> flo
         return 0.0
     part = type.nbytes / ranks
     sent = part * (ranks - 1)
+    if isinstance(then, Held):  # the whole first
+        return moving(type, now, None, ranks)
+    if isinstance(now, Held):
+        return ALPHA + type.nbytes * math.log2(ranks) / BYTES + moving(type, None, then, ranks)
     if now is None:  # each takes its part of what it has
         return part / MEMORY
     if now == PARTIAL:

@@ -17,12 +17,13 @@ from typing import Any, NamedTuple, Protocol
 
 from hybrid.core.layouts import (
     PARTIAL,
+    Held,
     Layout,
     MeshAxis,
     Placement,
     Split,
-    cut,
     laid_type,
+    part_of,
     placement_in,
     placement_text,
     whole_of,
@@ -94,24 +95,35 @@ def local_graph(
         axes.update(dict.fromkeys([axis for axis, _ in layout]))
         outers.update(dict.fromkeys([p.outer for _, p in layout if isinstance(p, Split)]))
     params = [v.type.layout or () for v in graph.params]
-    made = {v: node for node in graph.nodes for v in node.results if node.op is laid_out}
-    wanted = wanted | {
-        at: laid_type(v.type, layout_of(made[v].attributes["layout"]))
-        for at, v in enumerate(graph.results)
-        if v in made and at not in wanted
-    }
+    wanted = asked_layouts(graph) | wanted
+    # What one rank holds may be shared along other axes: these come first.
+    layouts = [*params, *[t.layout or () for t in wanted.values()]]
+    held = {axis for layout in layouts for axis, p in layout if isinstance(p, Held)}
     ends: list[list[tuple[MeshAxis, Placement]]] = [[] for _ in graph.results]
     graph = _with_params(graph, [whole_of(v.type) for v in graph.params])
     rows = []
-    for axis in sorted(axes):
+    for axis in sorted(axes, key=lambda axis: (axis in held, axis)):
         given = {v: placement_in(p, axis) for v, p in zip(graph.params, params, strict=True)}
         asked = {at: placement_in(t.layout, axis) for at, t in wanted.items()}
         graph, places, found = along(graph, axis, given, asked, tuple(outers), choose)
         rows.append((axis, found))
         for end, place in zip(ends, places, strict=True):
             end.append((axis, place))
-    types = [_result_type(v.type, end) for v, end in zip(graph.results, ends, strict=True)]
+    types = [
+        wanted[at] if any([isinstance(p, Held) for _, p in end]) else _result_type(v.type, end)
+        for at, (v, end) in enumerate(zip(graph.results, ends, strict=True))
+    ]
     return LocalGraph(graph, tuple(types), tuple(rows))
+
+
+def asked_layouts(graph: Graph) -> dict[int, TensorType]:
+    """The types of those results that nodes of the graph lay out."""
+    made = {v: node for node in graph.nodes for v in node.results if node.op is laid_out}
+    return {
+        at: laid_type(v.type, layout_of(made[v].attributes["layout"]))
+        for at, v in enumerate(graph.results)
+        if v in made
+    }
 
 
 def _layouts(graph: Graph, wanted: Mapping[int, TensorType]) -> list[Layout]:
@@ -165,7 +177,7 @@ def along(
     work = Work(builder, axis)
     at_hand: dict[tuple[Value, Placement], Value] = {}
     for value in graph.params:
-        made = builder.param(cut(value.type, choice.place[value], axis.ranks), value.hint)
+        made = builder.param(part_of(value.type, choice.place[value], axis), value.hint)
         at_hand[value, choice.place[value]] = made
 
     def moved(value: Value, then: Placement) -> Value:
@@ -175,7 +187,7 @@ def along(
             if choice.is_filled(value):
                 found = work.constant(makers[value], then)
             else:
-                found = work.moved_to(at_hand[value, now], now, then)
+                found = work.moved_to(at_hand[value, now], now, then, value.type)
             at_hand[value, then] = found
         return found
 
@@ -190,7 +202,8 @@ def along(
             node.regions, choice.inner.get(node, []), strict=False
         ):
             places = dict(zip(region.params, params, strict=True))
-            local, _, more = along(region, axis, places, dict(enumerate(results_)), outers)
+            ends = dict(enumerate(results_))
+            local, _, more = along(region, axis, places, ends, outers, choose)
             regions.append(local)
             inner += more
         results = computed_by(work, node, way, operands, tuple(regions))
@@ -232,8 +245,8 @@ def computed_by(
 
     ``regions`` are those of the rank, if they are not those of ``node``.
     """
-    ranks = work.axis.ranks
-    types = [cut(v.type, p, ranks) for v, p in zip(node.results, way.results, strict=True)]
+    axis = work.axis
+    types = [part_of(v.type, p, axis) for v, p in zip(node.results, way.results, strict=True)]
     builder = work.builder
     if way.compute is not None:
         with interpreting(work):

@@ -63,7 +63,7 @@ class LocalPrices:
         if found is None:
             builder = Builder("move")
             x = builder.param(cut(type, now, axis.ranks))
-            Work(builder, _not_first(axis)).moved_to(x, now, then)
+            Work(builder, _not_first(axis)).moved_to(x, now, then, type)
             found = self._moving[key] = sum(map(self.of, builder.nodes))
         return found
 

@@ -10,7 +10,7 @@ the one that was made first.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hybrid.core.layouts import PARTIAL, MeshAxis, Placement, Split
 from hybrid.errors import ShapeError
@@ -22,6 +22,7 @@ from hybrid.passes.layouts.layout_costs import BYTES, computing
 
 _NEVER = 1e6  # the cost of what is only done if it has to be
 _LITTLE = 0.01
+_IN_VAIN = 3.0  # the cost of taking apart what is whole; more than that of computing all at once
 _PLACES = 64  # where a model may be cut
 _SLACK = (1.02, 1.05, 1.1, 1.2, 1.35, 1.6, 2.0, 3.0, 1e9)  # that a stage may take longer
 
@@ -95,7 +96,17 @@ class Microbatches(LayoutChoice):
     def work(self, node: Node, way: SharedWay) -> float:
         """A node is computed of all microbatches at once only if it has to be."""
         is_small = any([p is not None for p in (*way.operands, *way.results)])
-        return 0.0 if is_small else self._whole.get(node, 0.0)
+        if not is_small:
+            return self._whole.get(node, 0.0)
+        return _IN_VAIN if self._takes_apart(node, way) else 0.0
+
+    def _takes_apart(self, node: Node, way: SharedWay) -> bool:
+        """Whether all that ``node`` reads by microbatches is of all of them: norms of gradients."""
+        if node.op is pipeline_edge:
+            return False
+        pairs = zip(node.operands, way.operands, strict=True)
+        read = [v for v, place in pairs if isinstance(place, Split) and not self.is_filled(v)]
+        return bool(read) and not any([isinstance(self.place[v], Split) for v in read])
 
     def is_small(self, node: Node) -> bool:
         """Whether ``node`` is computed for one microbatch at a time."""
@@ -124,14 +135,28 @@ def not_by_microbatches(node: Node, pipe: Pipe) -> ShapeError:
 class Stages:
     """Where the nodes of ``graph`` that are computed by microbatches are computed."""
 
-    def __init__(self, graph: Graph, pipe: Pipe, small: Microbatches) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        pipe: Pipe,
+        small: Microbatches,
+        held: Mapping[Value, int] | None = None,
+    ) -> None:
+        """``held`` are parameters that a stage has alone: cuts are such that it reads them."""
         self.graph, self.pipe, self.small = graph, pipe, small
+        self.held = dict(held or {})
         self.forward = small.forward
         for node in self.forward:
             if not small.is_small(node):
                 raise not_by_microbatches(node, pipe)
         self.stage: dict[Node, int] = {}  # no stage: wherever it is needed
+        self.root = self._roots()  # of what is made of one parameter alone
         self.cuts, self.crossing = self._cut()
+        self.readers: dict[Value, set[int]] = {}  # the stages that read a parameter going forward
+        for node in self.forward:
+            for value in node.operands:
+                if value in self.root:
+                    self.readers.setdefault(self.root[value], set()).add(self.stage[node])
         # Where each value of a stage is, once what is forward has run: the last place counts.
         self.made: dict[Value, int] = {}
         self.there: dict[Value, set[int]] = {}
@@ -160,10 +185,13 @@ class Stages:
             costs.append(costs[-1] + computing(node.op.name, *types, 1.0))
         crossing = self._bytes()
         places = _places(costs, crossing, max(_PLACES, 4 * stages))
+        bounds = self._bounds()
+        for low, high in bounds if self.held else ():
+            places = sorted({*places, *range(low, high + 1)})
         fair = costs[-1] / stages
         best: tuple[float, list[int]] | None = None
         for slack in _SLACK:
-            found = _cheapest(costs, crossing, places, stages, slack * fair)
+            found = _cheapest(costs, crossing, places, bounds, slack * fair)
             if found is None:
                 continue
             ends = [0, *found, len(nodes)]
@@ -176,6 +204,37 @@ class Stages:
         for at, node in enumerate(nodes):
             self.stage[node] = sum([at >= cut for cut in cuts])
         return cuts, [crossing[at] for at in cuts]
+
+    def _bounds(self) -> list[tuple[int, int]]:
+        """Between which nodes each stage ends, so that the next one's cells are read behind."""
+        stages, count = self.pipe.stages, len(self.forward)
+        anywhere = [(1, count - 1)] * (stages - 1)
+        first: dict[Value, int] = {}
+        for at, node in enumerate(self.forward):
+            for value in node.operands:
+                if value in self.root:
+                    first.setdefault(self.root[value], at)
+        read = [(first[v], stage) for v, stage in self.held.items() if v in first]
+        bounds = [
+            (
+                1 + max([n for n, own in read if own < end], default=0),
+                min([n for n, own in read if own >= end], default=count - 1),
+            )
+            for end in range(1, stages)
+        ]
+        is_in_order = all([low <= high for low, high in bounds])
+        return bounds if is_in_order else anywhere
+
+    def _roots(self) -> dict[Value, Value]:
+        """The parameter that a value is made of alone, by nodes of no stage."""
+        root = {v: v for v in self.graph.params}
+        inside = set(self.forward)
+        for node in self.graph.nodes:
+            found = {root.get(v) for v in node.operands}
+            alone = len(found) == 1 and None not in found
+            if alone and node not in inside and not self.small.is_small(node):
+                root.update(dict.fromkeys(node.results, *found))
+        return root
 
     def _bytes(self) -> list[int]:
         """How many bytes cross before each node."""
@@ -197,9 +256,14 @@ class Stages:
             places = [max(self.there[v]) for v in node.operands if v in self.there]
             if not places:
                 continue
-            self.stage[node] = min(places)
+            stage = min(places)
+            for weight in [self.root[v] for v in node.operands if v in self.root]:
+                readers = self.readers.get(weight, {stage})
+                if stage not in readers:  # what it goes back through has read the weight
+                    stage = max([s for s in readers if s < stage], default=stage)
+            self.stage[node] = stage
             for value in node.results:
-                self.made[value], self.there[value] = min(places), {min(places)}
+                self.made[value], self.there[value] = stage, {stage}
 
 
 def _places(costs: Sequence[float], crossing: Sequence[int], most: int) -> list[int]:
@@ -216,13 +280,15 @@ def _cheapest(
     costs: Sequence[float],
     crossing: Sequence[int],
     places: Sequence[int],
-    stages: int,
+    bounds: Sequence[tuple[int, int]],
     longest: float,
 ) -> list[int] | None:
     """The cuts over which the fewest bytes go, of stages that take no longer; None: there are none.
 
-    By dynamic programming over the places of the next cut.
+    By dynamic programming over the places of the next cut; ``bounds`` are the first and the last
+    place of each.
     """
+    stages = len(bounds) + 1
     ends = [*places, len(costs) - 1]
     reached: dict[int, tuple[float, list[int]]] = {0: (0.0, [])}
     for stage in range(stages):
@@ -231,6 +297,8 @@ def _cheapest(
             for end in ends:
                 is_last = end == len(costs) - 1
                 if end <= start or is_last != (stage == stages - 1):
+                    continue
+                if not is_last and not bounds[stage][0] <= end <= bounds[stage][1]:
                     continue
                 if costs[end] - costs[start] > longest:
                     break

@@ -7,23 +7,43 @@ Of a step whose model is cut into two stages, with three microbatches by "1f1b":
 
 What is computed of all microbatches together, such as the steps of an optimizer, is computed by
 every rank: a sum or a result of a stage is made in the order of the microbatches, whatever the
-schedule, and broadcast.  So all schedules have the same bits, by any number of ranks.
+schedule, and broadcast.  So all schedules have the same bits, by any number of ranks.  Where ranks
+hold the parameters of their stages (``Held``), what needs those of one stage alone is computed
+there, and nothing is broadcast but what others read: the same bits again.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Protocol
 
-from hybrid.core.layouts import PARTIAL, MeshAxis, Placement, Split, cut, whole_of
+from hybrid.core.layouts import (
+    PARTIAL,
+    MeshAxis,
+    Placement,
+    Split,
+    cut,
+    whole_of,
+)
 from hybrid.core.types import TensorType
 from hybrid.ir import Builder, Graph, Node, Value, inlined, rewrite
 from hybrid.ir.interpreter import interpreting
-from hybrid.ops.communication.layout_op import is_laid
+from hybrid.ops.communication.layout_op import is_laid, layout_of, rows_of
 from hybrid.ops.communication.pipeline_op import Pipe
+from hybrid.passes.layouts.held_stages import (
+    choice_beside,
+    held_cells,
+    holder,
+    is_holding,
+    part_here,
+    require_held,
+)
+from hybrid.passes.layouts.layout_choice import LayoutChoice
+from hybrid.passes.layouts.layout_search import HeldCell
 from hybrid.passes.layouts.local_graph import (
     Choose,
+    asked_layouts,
     computed_by,
     laid_like,
     layout_page,
@@ -42,12 +62,17 @@ FORWARD = -1  # the level of what is computed by microbatches before anything go
 BEFORE = -2  # that of what depends on no stage
 
 
-def pipelined(graph: Graph) -> tuple[Graph, str]:
-    """The graph of this rank of the pipeline in ``graph``, and a text about its stages."""
+def pipelined(graph: Graph, wanted: Mapping[int, TensorType]) -> tuple[Graph, str]:
+    """The graph of this rank of the pipeline in ``graph``, and a text about its stages.
+
+    ``wanted`` are the types of some results.
+    """
     pipe = pipe_of(graph)
     small = Microbatches(graph, pipe.microbatches)
-    stages = Stages(graph, pipe, small)
-    program = StageProgram(graph, pipe, small, stages)
+    stages = Stages(graph, pipe, small, held_cells(graph, pipe))
+    kept = {at: holder(t, pipe) for at, t in wanted.items()}
+    kept = {at: stage for at, stage in kept.items() if stage is not None}
+    program = StageProgram(graph, pipe, small, stages, kept=kept)
     return program.graph_of_rank(), _page(pipe, stages, program)
 
 
@@ -60,15 +85,54 @@ def graphs_of_stages(graph: Graph) -> list[Graph]:
     return [StageProgram(graph, own, small, stages).graph_of_rank() for own in ranks]
 
 
+def stages_of_cells(
+    graph: Graph, cells: Sequence[HeldCell], weights: Collection[int]
+) -> dict[int, int]:
+    """The stage that is to hold each of ``cells``, by parameter, where one alone needs it.
+
+    ``weights`` lie with the stage that reads them first, others with the one that writes them.
+    """
+    pipe = pipe_of(graph)
+    small = Microbatches(graph, pipe.microbatches)
+    stages = Stages(graph, pipe, small, held_cells(graph, pipe))
+    params = [graph.params[at] for at in weights]
+    read = {v: min(stages.readers[v]) for v in params if v in stages.readers}
+    program = StageProgram(graph, pipe, small, stages, held=read)
+    found = {}
+    for at, results in cells:
+        param = graph.params[at]
+        places = {program.held.get(graph.results[result]) for result in results}
+        if param in read:
+            found[at] = read[param]
+        elif at not in weights and len(places) == 1 and None not in places:
+            (found[at],) = places
+    return found
+
+
 class StageProgram:
     """What is computed when: nodes by level, and what goes from stage to stage."""
 
-    def __init__(self, graph: Graph, pipe: Pipe, small: Microbatches, stages: Stages) -> None:
+    def __init__(
+        self,
+        graph: Graph,
+        pipe: Pipe,
+        small: Microbatches,
+        stages: Stages,
+        held: Mapping[Value, int] | None = None,
+        kept: Mapping[int, int] | None = None,
+    ) -> None:
+        """``held``: the stages of parameters; ``kept``: those of results, by number."""
         self.graph, self.pipe, self.small, self.stages = graph, pipe, small, stages
         self.forward = set(stages.forward)
         self.level: dict[Node, int] = {}  # of a node, among those after which it can be computed
         self.of_value: dict[Value, int] = {}
         self._levels()
+        self.kept = dict(kept or {})
+        # What one stage alone has: cells, and what is made of them.
+        self.held = dict(held_cells(graph, pipe) if held is None else held)
+        self.home: dict[Node, int] = {}  # of nodes of no stage: the one that computes them
+        if self.held:
+            self._homes()
         self.last = max([0, *self.level.values()])
         self.nodes: dict[tuple[int, int], list[Node]] = {}  # by level and stage
         for node in graph.nodes:
@@ -105,15 +169,41 @@ class StageProgram:
         """Whether ``value`` at ``place`` is made of what stages make of all microbatches."""
         return value not in self.stages.made or self.small.place[value] != place
 
+    def stage_of(self, value: Value) -> int | None:
+        """The stage that alone has ``value``, until others ask for it."""
+        return self.held.get(value, self.stages.made.get(value))
+
+    def _homes(self) -> None:
+        """Which stage computes what needs what it holds, and nothing that another one has."""
+        for node in self.graph.nodes:
+            if node in self.stages.stage or self.small.is_small(node):
+                continue
+            found = {self.stage_of(v) for v in node.operands} - {None}
+            if len(found) != 1 or not (node.pure or self._is_of_stage(node)):
+                continue
+            (self.home[node],) = found
+            self.held.update(dict.fromkeys(node.results, self.home[node]))
+
+    def _is_of_stage(self, node: Node) -> bool:
+        """Whether ``node`` is a collective along another axis: its ranks have the same stage."""
+        return node.op.communicates and node.attributes["comm"] != self.pipe.comm
+
     def asked_for_all(self, level: int) -> list[Value]:
-        """The values of all microbatches that stages read at ``level``."""
+        """The values of all microbatches that stages read at ``level``, and of others' cells."""
         found: dict[Value, None] = {}
         for node in self.graph.nodes:
-            if self.level[node] == level and node in self.stages.stage:
-                pairs = zip(node.operands, self.small.ways[node].operands, strict=True)
-                found.update(
-                    {v: None for v, p in pairs if v in self.stages.made and self._is_of_all(v, p)}
-                )
+            stage = self.stages.stage.get(node)
+            if stage is None and not self.small.is_small(node):
+                continue
+            if max(self.level[node], 0) != max(level, 0):
+                continue
+            pairs = zip(node.operands, self.small.ways[node].operands, strict=True)
+            for value, place in pairs:
+                if value in self.held:
+                    if self.held[value] != stage:
+                        found[value] = None
+                elif value in self.stages.made and self._is_of_all(value, place):
+                    found[value] = None
         return list(found)
 
     def _transfers(self) -> None:
@@ -176,16 +266,22 @@ class RankWriter:
         self.program, self.pipe, self.small = program, program.pipe, program.small
         self.stages, graph = program.stages, program.graph
         self.builder = Builder(graph.name)
+        self.mine = range(self.pipe.stages) if self.pipe.ranks == 1 else (self.pipe.rank,)
         count = self.pipe.microbatches
         axes = [MeshAxis("microbatches", count, at) for at in range(count)]
         self.works = [Work(self.builder, axis) for axis in axes]
         self.whole: dict[Value, Value] = {}
+        self.own: dict[Value, Value] = {}  # what this rank holds, or computes, alone
         for value in graph.params:
-            self.whole[value] = self.builder.param(value.type, value.hint)
+            made = self.builder.param(part_here(value.type, self.pipe), value.hint)
+            stage = program.held.get(value)
+            if stage is None:
+                self.whole[value] = made
+            elif stage in self.mine:
+                self.own[value] = made
         self.parts: dict[tuple[Value, Placement, int], Value] = {}
         self.sums: dict[Value, Value] = {}
         self.makers = {v: node for node in graph.nodes for v in node.results}
-        self.mine = range(self.pipe.stages) if self.pipe.ranks == 1 else (self.pipe.rank,)
         self.marked: set[tuple[Value, Placement, int]] = set()  # that are read once more
         self.before: tuple[int, int, int] | None = None  # the unit before
         self.newest: Value | None = None  # of what this rank has made by microbatches
@@ -193,6 +289,9 @@ class RankWriter:
     def graph(self) -> Graph:
         program, graph = self.program, self.program.graph
         self._all_of(range(-2, -1))
+        for value in program.asked_for_all(FORWARD):
+            if value in program.held:
+                self._as_whole(value)
         levels = itertools.groupby(self._units(), key=lambda unit: max(unit[1], 0))
         for level, units in levels:
             for stage, own, at in list(units):
@@ -200,8 +299,19 @@ class RankWriter:
             self._all_of(range(level, level + 1))
             for value in program.asked_for_all(level + 1):
                 self._as_whole(value)
-        found = [self._as_whole(v) for v in graph.results]
+        found = [self._result(v, program.kept.get(at)) for at, v in enumerate(graph.results)]
         return self.builder.finish(found)
+
+    def _result(self, value: Value, stage: int | None) -> Value:
+        """A result of the graph: on all ranks, or on that which is to hold it."""
+        if stage is None:
+            return self._as_whole(value)
+        if self.program.stage_of(value) != stage:
+            self._as_whole(value)
+        if stage in self.mine:
+            return self._here(value)
+        with interpreting(self.works[0]):
+            return self.works[0].nothing(value.type)
 
     def _units(self) -> list[tuple[int, int, int]]:
         """(stage, level, microbatch) in the order of this rank; one alone takes turns."""
@@ -235,27 +345,42 @@ class RankWriter:
                 continue
             if self.small.is_small(node):
                 continue  # where it is needed
-            self._put(node, None)
+            home = self.program.home.get(node)
+            if home is None or home in self.mine:
+                self._put(node, None)
 
     def _put(self, node: Node, at: int | None) -> None:
         """Compute ``node``, for microbatch ``at`` unless it is of all."""
         way = self.small.ways[node]
         self.builder.location = node.location
+        alone = at is not None or node in self.program.home
         operands = [
-            self._operand(value, place, at)
+            self._operand(value, place, at, alone)
             for value, place in zip(node.operands, way.operands, strict=True)
         ]
         work = self.works[at or 0]
-        results = computed_by(work, node, way, operands)
+        results: Sequence[Value]
+        if is_holding(node, self.pipe):
+            results = [self._laid(node, operands[0])]
+        else:
+            results = computed_by(work, node, way, operands)
         for value, place, made in zip(node.results, way.results, results, strict=True):
             if at is None:
-                self.whole[value] = made
+                (self.own if value in self.program.held else self.whole)[value] = made
             else:
                 self.parts[value, place, at] = made
 
-    def _operand(self, value: Value, place: Placement, at: int | None) -> Value:
+    def _laid(self, node: Node, x: Value) -> Value:
+        """``x`` in the layout of ``node`` along other axes than that of the pipeline."""
+        rows = layout_of(node.attributes["layout"])
+        rest = tuple([(axis, p) for axis, p in rows if axis.comm != self.pipe.comm])
+        return self.works[0].call("laid_out", x, layout=rows_of(rest)) if rest else x
+
+    def _operand(self, value: Value, place: Placement, at: int | None, alone: bool) -> Value:
+        """What a node reads; ``alone``: other ranks do not compute it."""
         if place is None or at is None:
-            return self._as_whole(value)
+            is_here = alone and self.program.held and self.program.stage_of(value) in self.mine
+            return self._here(value) if is_here else self._as_whole(value)
         found = self.parts.get((value, place, at))
         if found is not None:
             return found
@@ -267,7 +392,7 @@ class RankWriter:
             with interpreting(self.works[at]):
                 found = self.works[at].constant(self.makers[value], place)
         else:
-            found = self.works[at].moved_to(self._as_whole(value), None, place)
+            found = self.works[at].moved_to(self._as_whole(value), None, place, value.type)
         self.parts[value, place, at] = found
         return found
 
@@ -277,21 +402,30 @@ class RankWriter:
         if found is not None:
             return found
         place, count = self.small.place[value], self.pipe.microbatches
-        stage = self.stages.made.get(value)
+        stage = self.program.stage_of(value)
         if stage is None:
             if place is None:  # of no stage, and not computed yet
                 self._put(self.makers[value], None)
                 return self.whole[value]
-            found = self._joined([self._operand(value, place, at) for at in range(count)], place)
+            parts = [self._operand(value, place, at, False) for at in range(count)]
+            found = self._joined(parts, place)
         elif stage in self.mine:
-            found = self.sums.get(value)
-            if found is None:
-                parts = [self.parts[value, place, at] for at in range(count)]
-                found = self._joined(parts, place)
+            found = self._here(value)
         if stage is not None and self.pipe.ranks > 1:
             found = self._broadcast(value, found, stage)
         assert found is not None
         self.whole[value] = found
+        return found
+
+    def _here(self, value: Value) -> Value:
+        """``value`` of all microbatches, on a rank that has it."""
+        found = self.whole.get(value) or self.own.get(value)
+        if found is None:
+            found = self.sums.get(value)
+            if found is None:
+                place, count = self.small.place[value], self.pipe.microbatches
+                found = self._joined([self.parts[value, place, at] for at in range(count)], place)
+            self.own[value] = found
         return found
 
     def _joined(self, parts: Sequence[Value], place: Placement) -> Value:
@@ -373,7 +507,7 @@ class RankWriter:
             way = self.small.ways[node]
             for value, place in zip(node.operands, way.operands, strict=True):
                 if place is not None and value not in made:
-                    held = self._operand(value, place, at)
+                    held = self._operand(value, place, at, True)
                     key = value, place, at
                     if held is not newest and key not in self.marked:
                         self.marked.add(key)
@@ -420,9 +554,15 @@ def is_shared(graph: Graph) -> bool:
 
 def is_pipelined_within(graph: Graph) -> bool:
     """Whether ``graph``, or a region in it, has stages."""
-    return is_pipelined(graph) or any(
-        [is_pipelined(region) for node in graph.walk() for region in node.regions]
-    )
+    return next(pipelined_graphs(graph), None) is not None
+
+
+def pipelined_graphs(graph: Graph) -> Iterator[Graph]:
+    """``graph`` and the regions in it, those that have stages."""
+    if is_pipelined(graph):
+        yield graph
+    for node in graph.walk():
+        yield from [region for region in node.regions if is_pipelined(region)]
 
 
 def graph_of_rank(
@@ -439,22 +579,34 @@ def graph_of_rank(
         graph = chosen.marked(laid_like(graph, [whole_of(type) for type in types]))
     pages: list[str] = []
 
-    def staged(graph: Graph) -> Graph:
+    def staged(graph: Graph, wanted: Mapping[int, TensorType] | None = None) -> Graph:
         graph = rewrite(graph, lambda _node, _builder: None, regions=staged)
         if is_pipelined(graph):
-            graph, page = pipelined(graph)
+            graph, page = pipelined(graph, wanted or {})
             pages.append(page)
         return graph
 
+    holding: dict[int, TensorType] = {}
+    choose: Choose = LayoutChoice
     if is_pipelined_within(graph):
-        graph = staged(graph)
+        comms = {pipe_of(each).comm for each in pipelined_graphs(graph)}
+        require_held(graph, comms)
+        choose = choice_beside(comms)
+        if is_pipelined(graph):
+            pipe = pipe_of(graph)
+            asked = asked_layouts(graph) | wanted
+            holding = {at: t for at, t in asked.items() if holder(t, pipe) is not None}
+            wanted = wanted | {at: part_here(t, pipe) for at, t in holding.items()}
+        graph = staged(graph, holding)
     page = "\n".join(pages)
     if chosen is not None:
         graph = laid_like(graph, types)
         wanted = {at: v.type for at, v in enumerate(graph.results)} | wanted
         local = local_graph(graph, wanted, chosen.choose, chosen.axes)
     elif is_laid(graph):
-        local = local_graph(graph, wanted)
+        local = local_graph(graph, wanted, choose)
     else:
-        return graph, tuple([v.type for v in graph.results]), page
-    return local.graph, local.results, "\n".join(filter(None, [page, layout_page(local)]))
+        types = [holding.get(at, v.type) for at, v in enumerate(graph.results)]
+        return graph, tuple(types), page
+    types = [holding.get(at, t) for at, t in enumerate(local.results)]
+    return local.graph, tuple(types), "\n".join(filter(None, [page, layout_page(local)]))

@@ -11,7 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hybrid.core.layouts import PARTIAL, MeshAxis, Placement, Split, cut
+from hybrid.core.layouts import (
+    PARTIAL,
+    Held,
+    MeshAxis,
+    Placement,
+    Split,
+    nothing_of,
+    part_of,
+)
 from hybrid.core.types import STORED, TensorType, float32, int64
 from hybrid.ir import Builder, Node, Op, Value, get_op
 from hybrid.ir.interpreter import interpreting
@@ -102,14 +110,23 @@ class Work:
         given = dict(node.attrs)
         if then == PARTIAL and self.axis.rank:
             given["value"] = 0
-        given["shape"] = cut(node.results[0].type, then, self.axis.ranks).shape
+        given["shape"] = part_of(node.results[0].type, then, self.axis).shape
         return self.apply(node.op, (), given)
 
-    def moved_to(self, x: Value, now: Placement, then: Placement) -> Value:
-        """``x``, of which this rank has what ``now`` says, as ``then`` says."""
+    def moved_to(self, x: Value, now: Placement, then: Placement, type: TensorType) -> Value:
+        """``x``, of which this rank has what ``now`` says, as ``then`` says.
+
+        ``type`` is that of the whole.
+        """
         if now == then:
             return x
         with interpreting(self):
+            if isinstance(now, Held):
+                every = self.sent_to_all(x, now.rank, type)
+                return self.moved_to(every, None, then, type)
+            if isinstance(then, Held):
+                every = self.moved_to(x, now, None, type)
+                return every if self.axis.rank == then.rank else self.nothing(type)
             if then is None:
                 return self.sum(x) if now == PARTIAL else self._gathered(x, now)
             if now is None:
@@ -117,6 +134,17 @@ class Work:
             if then == PARTIAL:
                 return self._term(self._gathered(x, now))
             return self._scattered(x, then) if now == PARTIAL else self._exchanged(x, now, then)
+
+    def nothing(self, type: TensorType) -> Value:
+        """What this rank has of a tensor that another one holds."""
+        return self.call("full", shape=nothing_of(type).shape, value=0, dtype=type.dtype)
+
+    def sent_to_all(self, x: Value | None, rank: int, type: TensorType) -> Value:
+        """What ``rank`` alone has, ``x`` there, on each rank."""
+        if x is None or self.axis.rank != rank:
+            x = self.call("full", shape=type.shape, value=0, dtype=type.dtype)
+        axis = self.axis
+        return self.call("broadcast", x, root=rank, comm=axis.comm, ranks=axis.ranks)
 
     def _term(self, x: Value) -> Value:
         """One rank has all of it, the others zeros."""

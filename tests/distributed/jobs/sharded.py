@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import sys
+import tempfile
+from typing import Any
 
 import numpy as np
 
@@ -226,6 +229,45 @@ def loops() -> None:
     near(hy.hybridize(chosen)(x, w), want)
 
 
+def captured_before() -> None:
+    """A plan that was made for whole tensors is not run once ranks share them."""
+    layer, x = hy.nn.Linear(8, 8), drawn(4, 8)
+    run = hy.hybridize(layer, ledger=False)
+    want = run(x).numpy()
+    shard(layer.weight, MESH, ("tp", None))
+    near(run(x), want)
+    layer.weight.assign(2 * layer.weight)
+    near(run(x), 2 * want - layer.bias.numpy())
+
+
+def moments_of(optimizer: hy.optim.Adam) -> list[bytes]:
+    rows = optimizer.state_dict()["state"].values()
+    return [whole(cell).numpy().tobytes() for row in rows for cell in row.values()]
+
+
+def files(model: hy.nn.Module, types: list[Any]) -> None:
+    """What ranks share is saved whole, by all of them, and loaded into their parts."""
+    optimizer = hy.optim.Adam(model.parameters(), lr=0.1)
+    (model(drawn(4, 8)) ** 2).sum().backward()
+    optimizer.step()
+    name = dist.broadcast(hy.asarray(np.random.default_rng().integers(1 << 62, size=1)))
+    path = f"{tempfile.gettempdir()}/sharded-{name.item()}"
+    moments = moments_of(optimizer)
+    dist.save(path, model=model, optimizer=optimizer, weight=next(model.parameters()))
+    before = [whole(p).numpy() for p in model.parameters()]
+    optimizer.step()
+    dist.load(path, model=model, optimizer=optimizer, weight=next(model.parameters()))
+    dist.barrier()
+    if RANK == 0:
+        kept = hy.load(path)
+        os.unlink(path)
+        assert kept["weight"].numpy().tobytes() == before[0].tobytes()
+    assert [p.type for p in model.parameters()] == types
+    for p, value in zip(model.parameters(), before, strict=True):
+        assert whole(p).numpy().tobytes() == value.tobytes()
+    assert moments_of(optimizer) == moments
+
+
 def state() -> None:
     """What is whole is loaded into parts; what would write parts for the whole is refused."""
     whole_state = {name: p.numpy() for name, p in perceptron(False)[0].state_dict().items()}
@@ -241,6 +283,7 @@ def state() -> None:
     model.load_state_dict({name: whole(p) for name, p in other.state_dict().items()})
     doubled = model.to(hy.float64)[0].weight
     assert doubled.nbytes == 2 * other[0].weight.nbytes and doubled.dtype is hy.float64
+    files(copy.deepcopy(other), types)
     if SIZE == 1:
         return
     w = other[0].weight.detach()
@@ -310,7 +353,10 @@ def language_model() -> None:
             assert [head.partition(",")[0] for head in heads] == ["dp: 2 ranks", "tp: 2 ranks"]
 
 
-TESTS = (values, mistakes, training, outside_gradients, loops, state, language_model)
+TESTS = (
+    *(values, mistakes, training, outside_gradients, loops, captured_before, state),
+    language_model,
+)
 for test in TESTS:
     if len(sys.argv) < 2 or test.__name__ in sys.argv[1:]:
         test()

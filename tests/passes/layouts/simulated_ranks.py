@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.core.layouts import PARTIAL, MeshAxis, Placement, Split, laid_type
+from hybrid.core.layouts import PARTIAL, Held, MeshAxis, Placement, Split, laid_type
 from hybrid.core.types import TensorType
 from hybrid.eager.execution import EAGER, from_numpy
 from hybrid.ir import Graph
@@ -47,6 +47,8 @@ def part_of(array: np.ndarray, place: Placement, ranks: int, rank: int) -> np.nd
         wide = (*array.shape[:axis], place.outer, ranks, inner, *array.shape[axis + 1 :])
         own = np.take(array.reshape(wide), rank, axis + 1)
         return own.reshape(*array.shape[:axis], place.outer * inner, *array.shape[axis + 1 :])
+    if isinstance(place, Held):
+        return array if rank == place.rank else np.empty(0, array.dtype)
     if place == PARTIAL:
         share = array // array.dtype.type(3)  # whole numbers: adding them again is exact
         return (share, array - share, *[np.zeros_like(array)] * ranks)[rank]
@@ -65,6 +67,9 @@ def joined(parts: Sequence[np.ndarray], place: Placement) -> np.ndarray:
         )
         wide = [p.reshape(*before, place.outer, 1, n // place.outer, *behind) for p in parts]
         return np.concatenate(wide, axis + 1).reshape(*before, n * ranks, *behind)
+    if isinstance(place, Held):
+        assert [at for at, part in enumerate(parts) if part.size] == [place.rank]
+        return parts[place.rank]
     if place == PARTIAL:
         return tree_sum(list(parts))
     for part in parts[1:]:
@@ -85,7 +90,8 @@ def _run(graph: Graph, arrays: Sequence[np.ndarray]) -> Step:
     for node in graph.nodes:
         operands = [known[v] for v in node.operands]
         if node.op.communicates:
-            found = yield node.op.name, operands[0].numpy()
+            root = node.attributes.get("root", "")
+            found = yield f"{node.op.name}{root}", operands[0].numpy()
             results = (from_numpy(np.array(found, order="C"), copy=True),)
         else:
             results = EAGER.run(node.op, operands, node.attrs, node.regions)
@@ -119,6 +125,8 @@ def _moved(name: str, given: Sequence[np.ndarray]) -> list[np.ndarray]:
         return [np.concatenate(list(given))] * ranks
     if name == "all_reduce":
         return [tree_sum(list(given))] * ranks
+    if name.startswith("broadcast"):
+        return [given[int(name.removeprefix("broadcast"))]] * ranks
     parts = [np.split(array, ranks) for array in given]
     if name == "all_to_all":
         return [np.concatenate([parts[r][me] for r in range(ranks)]) for me in range(ranks)]

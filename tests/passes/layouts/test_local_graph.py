@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid.core.layouts import PARTIAL, Split, cut, laid_type
+from hybrid.core.layouts import PARTIAL, Held, Split, laid_type
+from hybrid.core.layouts import part_of as type_of_part
 from hybrid.ir import Builder
 from hybrid.models.gpt import GPT, Config
 from hybrid.passes.layouts.local_graph import layout_page
@@ -84,7 +85,10 @@ def test_what_has_no_rule_gets_all_and_is_named() -> None:
     )
 
 
-PLACES = [None, PARTIAL, Split(0), Split(1), Split(2), Split(0, 2), Split(1, 3), Split(2, 3)]
+PLACES = [
+    *(None, PARTIAL, Split(0), Split(1), Split(2), Split(0, 2), Split(1, 3), Split(2, 3)),
+    *(Held(0), Held(1)),
+]
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
@@ -97,9 +101,10 @@ def test_parts_become_other_parts(ranks: int) -> None:
             graphs = []
             for rank in range(ranks):
                 builder = Builder("move")
-                value = builder.param(cut(type_, now, ranks))
-                work = Work(builder, axis_of(ranks, rank))
-                graphs.append(builder.finish([work.moved_to(value, now, then)]))
+                axis = axis_of(ranks, rank)
+                value = builder.param(type_of_part(type_, now, axis))
+                work = Work(builder, axis)
+                graphs.append(builder.finish([work.moved_to(value, now, then, type_)]))
             parts = [[part_of(x, now, ranks, rank)] for rank in range(ranks)]
             found = [results[0] for results in run_ranks(graphs, parts)]
             np.testing.assert_array_equal(joined(found, then), x, f"{now} -> {then}")
@@ -126,6 +131,7 @@ def mlp_step(w, b, v, c, x, y):
         [COLUMNS, None, ROWS, ROWS, None, None],
         [Split(0, 2), Split(0, 2), Split(1, 2), PARTIAL, COLUMNS, PARTIAL],
         [PARTIAL, ROWS, None, None, PARTIAL, COLUMNS],
+        [Held(1), Held(0), Held(1), ROWS, Held(0), None],
     ],
 )
 def test_a_step_of_training_whatever_is_split(ranks: int, places: list) -> None:

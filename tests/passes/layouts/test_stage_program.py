@@ -6,6 +6,7 @@ import pytest
 import hybrid as hy
 import hybrid.distributed as dist
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
+from hybrid.ir import Graph
 from hybrid.ops.communication.pipeline_op import Pipe
 from hybrid.passes.layouts.pipeline_stages import Microbatches, Stages, pipe_of
 from hybrid.passes.layouts.stage_program import StageProgram
@@ -76,13 +77,68 @@ def test_a_model_is_cut_where_few_bytes_cross() -> None:
 
 
 def test_what_goes_back_lies_where_it_went_forward() -> None:
-    program = program_of(hy.nn.Sequential(hy.nn.Linear(4, 4), hy.nn.Linear(4, 4)), 2, 2, "gpipe")
-    back = {
-        stage: [node.op.name for node in program.nodes[0, stage]] for stage in range(2)
-    }  # fmt: skip
-    assert back[0].count("matmul_tn") == 1 and back[1].count("matmul_tn") == 1
+    layers = [hy.nn.Linear(4, 4) for _ in range(4)]
+    program = program_of(hy.nn.Sequential(*layers), 2, 2, "gpipe")
+    for stage in range(2):
+        forward, back = (
+            [node.op.name for node in program.nodes[level, stage]] for level in (-1, 0)
+        )
+        count = forward.count("matmul_nt")
+        assert count and back.count("matmul_tn") == count
+        assert back.count("matmul") == (count if stage else count - 1)  # none of the input
     assert [v.type.shape for v in program.arrivals[0, 0]] == [(8, 4)]
     assert program.arrivals[0, 1] == {}
+
+
+HELD = """
+    graph @f(%x: f32[8,4], %a: f32[4,4], %m: f32[4,4], %b: f32[4,4]) {{
+      %0: f32[8,4] = pipeline_edge %x {{begins=true, pipe={pipe}}}
+      %1: f32[4,4] = permute_dims %a {{axes=(1, 0)}}
+      %2: f32[8,4] = matmul %0, %1
+      %3: f32[8,4] = matmul %2, %b
+      %4: f32[8,4] = pipeline_edge %3 {{begins=false, pipe={pipe}}}
+      %5: f32[4,4] = multiply %a, %m
+      %6: f32[4,4] = multiply %b, %b
+      %7: f32[] = sum %5 {{axis=(0, 1), keepdims=false}}
+      %8: f32[] = sum %6 {{axis=(0, 1), keepdims=false}}
+      %9: f32[] = add %7, %8
+      %10: f32[4,4] = add %5, %9
+      return %4, %10, %9
+    }}
+    """
+
+
+def held_program(rank: int, **held: int) -> tuple[StageProgram, Graph]:
+    """Of rank ``rank`` of two, where stages hold the parameters so called."""
+    pipe = Pipe._make(("pp", 2, rank, 2, 2, "gpipe", False))
+    graph = graph_of(HELD.format(pipe=f'("pp", 2, {rank}, 2, 2, "gpipe", false)'))
+    cells = {v: held[v.hint] for v in graph.params if v.hint in held}
+    small = Microbatches(graph, 2)
+    stages = Stages(graph, pipe, small, cells)
+    return StageProgram(graph, pipe, small, stages, held=cells, kept={1: held["a"]}), graph
+
+
+def test_what_needs_cells_of_one_stage_is_computed_there() -> None:
+    program, graph = held_program(0, a=0, b=1)
+    homes = {str(node.op.name): stage for node, stage in program.home.items()}
+    assert homes == {"permute_dims": 0, "multiply": 1, "sum": 1, "add": 0}
+    assert program.stages.cuts == [1]
+    added = graph.nodes[-2]
+    assert added.op.name == "add" and added not in program.home  # of what both have
+    texts = [str(held_program(rank, a=0, b=1)[0].graph_of_rank()) for rank in range(2)]
+    for text in texts:  # the two terms, and the result of the model
+        assert text.count("broadcast %") == 3 and "broadcast f32[4,4]" not in text
+    assert texts[0].count("multiply") == texts[1].count("multiply") == 1
+    assert "return" in texts[1] and "f32[0] = full" in texts[1] and "f32[0]" not in texts[0]
+
+
+def test_a_cut_is_where_cells_are_held() -> None:
+    """Or, where stages hold them in another order, where it is best without."""
+    program, _ = held_program(0, a=0, b=0)
+    assert program.stages.cuts == [2] and not program.asked_for_all(-1)
+    program, graph = held_program(0, a=1, b=0)
+    alone = Stages(graph, program.pipe, program.small)
+    assert program.stages.cuts == alone.cuts and program.asked_for_all(-1)
 
 
 def test_rows_of_a_microbatch_have_to_be_known_ones() -> None:
