@@ -91,7 +91,7 @@ def hold_stages(step: Any, *examples: Any) -> None:
     whole ones.  What two stages read (tied embeddings) is sent to the other one in each step.
 
     All ranks call it, before the first step or between steps.  ArgumentError: for a step without a
-    pipeline, without parameters, or with the pipeline in a loop.
+    pipeline, without parameters, with the pipeline in a loop, or with ``zero=3``.
     """
     function = step.function if isinstance(step, Hybridized) else step
     captured = captured_step(function, examples, HELD_STAGES)
@@ -105,7 +105,14 @@ def hold_stages(step: Any, *examples: Any) -> None:
         )
     pipe = pipe_of(graph)
     axis = MeshAxis(pipe.comm, pipe.ranks, pipe.rank)
-    for at, stage in stages_of_cells(graph, captured.cells, captured.weights).items():
+    held = stages_of_cells(graph, captured.cells, captured.weights)
+    if not held:
+        raise ArgumentError(
+            "hold_stages of a step whose stages read no parameters of their own",
+            why="Parameters are gathered before stages read them, as zero=3 of data_parallel does.",
+            fix="use zero=1 or 2 beside a pipeline",
+        )
+    for at, stage in held.items():
         tensor = captured.tensors[at]
         others = [row for row in tensor.type.layout or () if row[0] != axis]
         hold_by(tensor, tuple(sorted([*others, (axis, Held(stage))], key=lambda row: row[0])))

@@ -11,7 +11,6 @@ from hybrid.core.types import TensorType
 from hybrid.distributed.meshes import Mesh
 from hybrid.errors import ArgumentError, ArgumentTypeError, AxisError, GradientError, ShapeError
 from hybrid.ir.interpreter import current
-from hybrid.ir.record import Leaf
 from hybrid.ops.communication.layout_op import laid_out, rows_of
 
 
@@ -91,9 +90,9 @@ def hold_by(x: Any, layout: Layout) -> None:
     made = laid_out(x.detach(), layout=rows_of(layout))
     x.type, x.content = made.type, made.content
     if leaf is not None:
-        x.leaf = x.record = Leaf(made.type)
+        leaf.type = made.type  # others know it by itself: who has slices of its gradient
         if leaf.grad is not None:
-            x.leaf.grad = laid_out(leaf.grad.detach(), layout=rows_of(layout))
+            leaf.grad = laid_out(leaf.grad.detach(), layout=rows_of(layout))
     advance_epoch()  # what was captured reads whole ones
 
 

@@ -38,7 +38,12 @@ def loss_of(model: Any, tokens: Any) -> Any:
 class Training:
     """A pipelined GPT with its optimizer and its step."""
 
-    def __init__(self, schedule: str = "1f1b", lay_out: Callable[[Any], None] | None = None):
+    def __init__(
+        self,
+        schedule: str = "1f1b",
+        lay_out: Callable[[Any], None] | None = None,
+        zero: int | None = None,
+    ) -> None:
         self.model = gpt()
         if lay_out is not None:
             lay_out(self.model)
@@ -46,6 +51,10 @@ class Training:
             self.model, stages=STAGES, microbatches=4, schedule=schedule, mesh=GRID, axis="pp"
         )
         self.optimizer = hy.optim.AdamW(self.model.parameters(), lr=1e-2)
+        if zero is not None:
+            self.model, self.optimizer = dist.data_parallel(
+                self.model, self.optimizer, zero=zero, mesh=GRID, axis="other"
+            )
         self.step = hy.hybridize(self._step)
         self.loss = hy.hybridize(lambda tokens: loss_of(self.model, tokens))
 
@@ -196,7 +205,32 @@ def other_axes() -> None:
         assert np.abs(a - b).max() <= 1e-3 * np.abs(b).max()
 
 
-TESTS = (held_and_whole, files, loops, refusals, other_axes)
+def beside_data_parallel() -> None:
+    """Batches along another axis of the mesh, and slices of moments and gradients."""
+    if SIZE != 4:
+        return
+    own = dist.rows(8, mesh=GRID, axis="other")
+    mine = [hy.asarray(tokens.numpy()[own]) for tokens in TOKENS]
+    for zero in range(3):
+        whole, held = Training(zero=zero), Training(zero=zero)
+        dist.hold_stages(held.step, mine[0])
+        for one in (whole, held):
+            for tokens in mine:
+                one.step(tokens)
+        assert held.bits == whole.bits
+        for part in ("model", "optimizer"):
+            assert dist.local_nbytes(getattr(held, part)) < 0.75 * dist.local_nbytes(
+                getattr(whole, part)
+            )
+    try:
+        dist.hold_stages(Training(zero=3).step, mine[0])
+    except ArgumentError as error:
+        assert "zero=1 or 2" in str(error)
+    else:
+        raise AssertionError("parameters are gathered with zero=3")
+
+
+TESTS = (held_and_whole, files, loops, refusals, other_axes, beside_data_parallel)
 for test in TESTS:
     if len(sys.argv) < 2 or test.__name__ in sys.argv[1:]:
         test()
