@@ -24,6 +24,7 @@ from hybrid.eager.thread_state import STATE
 from hybrid.ir.interpreter import current
 from hybrid.ir.record import Leaf, Output, Record, is_recording, recording
 from hybrid.memory.native import plan_nbytes
+from hybrid.ops.support.operand_checks import plural
 from hybrid.passes.layouts.local_graph import laid_like
 from hybrid.plan import Plan
 from hybrid.trace.alias.row_limits import needs_run
@@ -439,17 +440,15 @@ class PlanInfo:
 
     @property
     def sizes(self) -> str:
-        from hybrid.explain.words import counted
-
         shared = self.scratch_nbytes > self.arena_nbytes
         instead = f" (in place of {self.scratch_nbytes})" if shared else ""
         parts = [
-            counted(self.nodes, "node"),
-            counted(self.steps, "step"),
-            f"{counted(self.arena_nbytes, 'byte')} of scratch{instead}",
-            *([f"{counted(self.kept_nbytes, 'byte')} kept"] if self.kept_nbytes else []),
-            counted(len(self.guards), "guard"),
-            counted(self.calls, "call"),
+            plural(self.nodes, "node"),
+            plural(self.steps, "step"),
+            f"{plural(self.arena_nbytes, 'byte')} of scratch{instead}",
+            *([f"{plural(self.kept_nbytes, 'byte')} kept"] if self.kept_nbytes else []),
+            plural(len(self.guards), "guard"),
+            plural(self.calls, "call"),
         ]
         if self.bindings:
             more = len(self.bindings) - _SHOWN

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from hybrid.core.dataclass import dataclass, field
 from hybrid.ir import Graph
+from hybrid.ops.support.operand_checks import plural
 
 CREDIT = 0.05  # seconds that may be lost before anything is saved
 AT_ONCE = 0.4 * CREDIT  # by captures
@@ -157,16 +158,14 @@ class LedgerInfo:
     reason: str = field(default="")  # why calls run eagerly
 
     def __str__(self) -> str:
-        from hybrid.explain.words import counted
-
         first = f"{self.name}: {_STATES[self.state]}"
         if self.state == "off":
             return first
         lines = [
             first,
-            f"{counted(self.calls, 'call')}, {self.eager_calls} of them eager",
-            f"spent: {counted(self.captures, 'capture')} in {seconds_text(self.capture_seconds)}, "
-            f"{counted(self.bindings, 'binding')} in {seconds_text(self.binding_seconds)}, looks "
+            f"{plural(self.calls, 'call')}, {self.eager_calls} of them eager",
+            f"spent: {plural(self.captures, 'capture')} in {seconds_text(self.capture_seconds)}, "
+            f"{plural(self.bindings, 'binding')} in {seconds_text(self.binding_seconds)}, looks "
             f"for plans {seconds_text(self.look_seconds)}",
             f"saved: {seconds_text(self.saved_seconds)}",
         ]
@@ -510,14 +509,12 @@ class Ledger:
 
     def told(self) -> str:
         """What captures have cost and saved, in a line."""
-        from hybrid.explain.words import counted
-
         spent = sum(self.spent.values())
         made = self._made(self.counts)
-        told = [counted(n, what) for n, what in zip(made, (CAPTURE, BINDING), strict=True) if n]
+        told = [plural(n, what) for n, what in zip(made, (CAPTURE, BINDING), strict=True) if n]
         return (
             f"{' and '.join(told) or 'captures that failed'} took {seconds_text(spent)}, and have "
-            f"saved {seconds_text(max(self.saved, 0.0))} in {counted(self.calls, 'call')}"
+            f"saved {seconds_text(max(self.saved, 0.0))} in {plural(self.calls, 'call')}"
         )
 
     def slower(self, planned: Any) -> str:

@@ -14,9 +14,14 @@ from hybrid.bench.report import facts
 WIDEST = 240  # columns; a line that a terminal has to wrap is better than figures cut off
 
 
+def plain_table() -> Table:
+    """A table without lines, whose columns stand two characters apart."""
+    return Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+
+
 def figures_table(name: str, figures: Sequence[str]) -> Table:
-    """A table of rows that have a ``name`` and ``figures``, without lines."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    """A table of rows that have a ``name`` and ``figures``."""
+    table = plain_table()
     table.add_column(name, style="bold", no_wrap=True)
     for heading in figures:
         table.add_column(heading, justify="right", no_wrap=True)

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from hybrid.calls.hybridized import Hybridized
 from hybrid.core.layouts import Held, MeshAxis
 from hybrid.core.tree import tree_map
 from hybrid.distributed.meshes import Mesh, channel_for
 from hybrid.distributed.shared_tensors import hold_by
-from hybrid.distributed.strategies.captured_step import HELD_STAGES, captured_step
+from hybrid.distributed.strategies.captured_step import captured_step, require_same
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError, author_location
 from hybrid.ir.interpreter import current
@@ -93,8 +92,7 @@ def hold_stages(step: Any, *examples: Any) -> None:
     All ranks call it, before the first step or between steps.  ArgumentError: for a step without a
     pipeline, without parameters, with the pipeline in a loop, or with ``zero=3``.
     """
-    function = step.function if isinstance(step, Hybridized) else step
-    captured = captured_step(function, examples, HELD_STAGES)
+    captured = captured_step(step, examples, "held stages", plain=False)
     graph = captured.graph
     if not is_pipelined(graph):
         raise ArgumentError(
@@ -112,6 +110,7 @@ def hold_stages(step: Any, *examples: Any) -> None:
             why="Parameters are gathered before stages read them, as zero=3 of data_parallel does.",
             fix="use zero=1 or 2 beside a pipeline",
         )
+    require_same("hold_stages", f"stages={held} of {[str(v.type) for v in graph.params]}")
     for at, stage in held.items():
         tensor = captured.tensors[at]
         others = [row for row in tensor.type.layout or () if row[0] != axis]

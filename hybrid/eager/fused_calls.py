@@ -23,7 +23,7 @@ from hybrid.memory import native
 from hybrid.ops.communication.layout_op import is_laid
 from hybrid.passes import Precomputation, run_parts, run_pipeline
 from hybrid.passes.layouts.local_graph import local_graph
-from hybrid.passes.layouts.stage_program import graph_of_rank, is_shared
+from hybrid.passes.layouts.rank_graph import graph_of_rank, is_shared
 from hybrid.plan import Plan, make_plan
 
 MAX_CONSTANT = 4096  # bytes that a remembered call keeps

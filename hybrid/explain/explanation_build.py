@@ -16,7 +16,7 @@ from hybrid.explain.inputs import guard_rows, inputs_of, numbers_of, paths_of, s
 from hybrid.explain.lines import Seen, lines_of, notes_by_place
 from hybrid.explain.nodes import by_place, refs
 from hybrid.explain.watch import Place, Watch
-from hybrid.explain.words import counted
+from hybrid.ops.support.operand_checks import plural
 from hybrid.trace.alias.row_limits import needs_run
 from hybrid.trace.capture.captured_graph import Capture
 
@@ -172,13 +172,13 @@ def _short(path: str) -> str:
 
 
 def _summary(capture: Capture, nodes: int) -> str:
-    parts = [counted(nodes, "node")]
+    parts = [plural(nodes, "node")]
     top = len(capture.graph.nodes)
     if top != nodes:
         parts[0] += f", {nodes - top} of them in regions"
     if capture.gradient is not None:
         backward = sum(1 for _ in capture.gradient.backward.graph.walk())
-        parts.append(f"backward {counted(backward, 'node')}")
+        parts.append(f"backward {plural(backward, 'node')}")
         if needs_run(capture.graph):
             parts[-1] = "backward op by op: only a run tells which items of a list are one tensor"
     return "; ".join(parts)

@@ -12,7 +12,7 @@ from hybrid.explain.author_source import AuthorSource, Statement
 from hybrid.explain.explanation import GuardRow, Line, Note
 from hybrid.explain.nodes import Ref, loop_facts
 from hybrid.explain.watch import Place
-from hybrid.explain.words import counted
+from hybrid.ops.support.operand_checks import plural
 
 _MOST = 3  # notes of a kind on one line
 
@@ -121,7 +121,7 @@ def _fate(
     if calls:
         found.append(Note("node", "called at every run, in order with other calls"))
     if checks:
-        found.append(Note("node", f"{counted(len(checks), 'check')} at every run"))
+        found.append(Note("node", f"{plural(len(checks), 'check')} at every run"))
     return kind, label, found
 
 
@@ -183,7 +183,7 @@ def _dependencies(
         keys = [text for name, text in seen.keys if re.split(r"[.\[]", name)[0] in read]
         yield from [Note("key", text) for text in keys[:_MOST]]
         if len(keys) > _MOST:
-            yield Note("key", f"and {counted(len(keys) - _MOST, 'more key')}")
+            yield Note("key", f"and {plural(len(keys) - _MOST, 'more key')}")
     names = {f" {name}" for name in statement.globals}
     names |= {f".{name}" for name in statement.attributes}
     if is_root:
@@ -193,7 +193,7 @@ def _dependencies(
     ]
     yield from [Note("key", text) for text in inputs[:_MOST]]
     if len(inputs) > _MOST:
-        yield Note("key", f"and {counted(len(inputs) - _MOST, 'more input')}")
+        yield Note("key", f"and {plural(len(inputs) - _MOST, 'more input')}")
     found = []
     for guard in seen.guards:
         if not guard.telling:
@@ -211,4 +211,4 @@ def _dependencies(
     for guard in found[:_MOST]:
         yield Note("guard", f"guard: {guard.name} is {guard.value}")
     if len(found) > _MOST:
-        yield Note("guard", f"and {counted(len(found) - _MOST, 'more guard')}")
+        yield Note("guard", f"and {plural(len(found) - _MOST, 'more guard')}")

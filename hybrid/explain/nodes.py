@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from hybrid.core.dataclass import dataclass
 from hybrid.explain.watch import Place
-from hybrid.explain.words import counted
 from hybrid.ir import Graph, Node
 from hybrid.ir.printer import names_of
+from hybrid.ops.support.operand_checks import plural
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +70,8 @@ def loop_facts(node: Node) -> str:
     carried, length = attributes["carried"], attributes["length"]
     heads = 1 if unknown else 0
     # That of a while is how many rows it may stack at most.
-    facts = [counted(length, "iteration")] if length and not unknown else []
-    facts.append(f"{counted(carried, 'value')} carried")
+    facts = [plural(length, "iteration")] if length and not unknown else []
+    facts.append(f"{plural(carried, 'value')} carried")
     stacked = len(node.results) - carried - heads
     if stacked > 0:
         facts.append(f"{stacked} stacked")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from hybrid.explain.explanation import Explanation, Function, GuardRow
-from hybrid.explain.words import counted
+from hybrid.ops.support.operand_checks import plural
 
 MARK = "^ "  # begins what is told of the line above
 
@@ -56,7 +56,7 @@ def title(function: Function) -> str:
 def tables(explanation: Explanation) -> Iterator[tuple[str, list[str]]]:
     """(title, rows) of what follows the source."""
     if explanation.elsewhere:
-        rows = [f"{counted(count, 'node')}  {place}" for place, count in explanation.elsewhere]
+        rows = [f"{plural(count, 'node')}  {place}" for place, count in explanation.elsewhere]
         yield "Nodes of other lines", rows
     if explanation.inputs:
         yield "Inputs", list(input_rows(explanation))

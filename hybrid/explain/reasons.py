@@ -11,8 +11,9 @@ from typing import Any, Protocol
 from hybrid.core.dataclass import dataclass
 from hybrid.core.tree import describe
 from hybrid.eager.tensor import Tensor
-from hybrid.explain.words import counted, listed, shown
+from hybrid.explain.words import listed, shown
 from hybrid.ir.record import Leaf
+from hybrid.ops.support.operand_checks import plural
 from hybrid.trace.capture.captured_graph import Capture
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.guard import Guard
@@ -75,7 +76,7 @@ def why_new(request: Request, plans: Sequence[CandidatePlan], most: int | None) 
         counts[text] = counts.get(text, 0) + 1
     texts = [text + (f" ({n} times)" if n > 1 else "") for text, n in counts.items()]
     if len(texts) > _MOST:
-        texts[_MOST:] = [f"{counted(len(texts) - _MOST, 'more difference')}"]
+        texts[_MOST:] = [f"{plural(len(texts) - _MOST, 'more difference')}"]
     return "; ".join(texts)
 
 

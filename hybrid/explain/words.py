@@ -55,11 +55,6 @@ def is_telling(guard: Guard) -> bool:
     return guard.expected is not Guards and is_plain(guard.expected) and not is_own(guard)
 
 
-def counted(count: int, one: str) -> str:
-    """``1 node``, ``2 nodes``."""
-    return f"{count} {one}" if count == 1 else f"{count} {one}s"
-
-
 def listed(texts: Sequence[str], last: str = "and") -> str:
     """``a, b and c``."""
     texts = list(dict.fromkeys(texts))

@@ -25,7 +25,7 @@ from hybrid.bench.sweep import SIZES, SweepRow, eager_add, functions, sweep
 from hybrid.cli.bench_compare import compare
 from hybrid.cli.bench_compress import compress
 from hybrid.cli.bench_scale import scaling
-from hybrid.cli.tables import figures_table, print_whole, progress_bar, show_machine
+from hybrid.cli.tables import figures_table, plain_table, print_whole, progress_bar, show_machine
 from hybrid.cli.user_input import fail, require_writable, set_threads
 from hybrid.errors import HybridError
 from hybrid.memory import native
@@ -151,7 +151,7 @@ def limits(
 
         found = [measure_limits(count, advance=advance) for count in counts]
     show_machine()
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = plain_table()
     table.add_column("limit", style="bold", no_wrap=True)
     table.add_column("of")
     table.add_column("unit", no_wrap=True)

@@ -10,6 +10,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from hybrid.cli.tables import plain_table
 from hybrid.cli.user_input import fail, load_program
 
 app = typer.Typer()
@@ -45,7 +46,7 @@ def print_tables(about: dict[str, list[dict[str, Any]]], *, as_json: bool) -> No
 
 def rows_table(title: str, rows: list[dict[str, Any]]) -> Table:
     """A table of ``rows``, each a dict of the same keys."""
-    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    shown = plain_table()
     for at, (name, value) in enumerate(rows[0].items()):
         right = isinstance(value, int)
         shown.add_column(title if at == 0 else name, justify="right" if right else "left")

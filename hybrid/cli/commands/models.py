@@ -2,8 +2,8 @@
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
+from hybrid.cli.tables import plain_table
 from hybrid.models.examples import EXAMPLES, Example
 
 app = typer.Typer()
@@ -12,7 +12,7 @@ app = typer.Typer()
 @app.command()
 def models() -> None:
     """List the example models, which `hybrid train` trains."""
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    table = plain_table()
     table.add_column("model", style="bold", no_wrap=True)
     table.add_column("what it is", overflow="fold")
     table.add_column("parameters", justify="right", no_wrap=True)

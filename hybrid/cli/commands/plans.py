@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from hybrid.calls.files import store
+from hybrid.cli.tables import plain_table
 from hybrid.cli.user_input import fail
 from hybrid.config import plan_cache
 
@@ -50,7 +51,7 @@ def command(
 
 def table(found: list[tuple[float, int, str]]) -> Table:
     """Each file with what it holds."""
-    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    shown = plain_table()
     shown.add_column("function", style="bold")
     shown.add_column("nodes", justify="right", no_wrap=True)
     shown.add_column("inputs", justify="right", no_wrap=True)

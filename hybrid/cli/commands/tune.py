@@ -5,11 +5,11 @@ from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
 from hybrid.bench.registry import BenchError
 from hybrid.bench.tuning import PROBES, ROUNDS, Trial, default_path, tune, write
+from hybrid.cli.tables import plain_table, progress_bar
 from hybrid.cli.user_input import fail, require_writable, set_threads
 from hybrid.errors import HybridError
 from hybrid.memory import native
@@ -40,10 +40,8 @@ def command(
     except (HybridError, OSError) as error:
         fail(error)
     require_writable("--output", path)
-    console = Console(stderr=True)
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn()
     total = sum(len(probes) * (len(shares) + rounds) for probes, shares in PROBES.values())
-    with Progress(*columns, console=console, transient=True) as progress:
+    with progress_bar() as progress:
         task = progress.add_task("", total=total)
         try:
             trials = tune(
@@ -62,7 +60,7 @@ def command(
 
 def table(trials: list[Trial]) -> Table:
     """Each choice with what was tried, as percent of the usual value's time."""
-    shown = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    shown = plain_table()
     shown.add_column("choice", style="bold", no_wrap=True)
     shown.add_column("usual", justify="right", no_wrap=True)
     shown.add_column("kept", justify="right", no_wrap=True)

@@ -14,10 +14,14 @@ from hybrid.core.dataclass import dataclass
 from hybrid.core.layouts import MeshAxis, Placement, laid_type, whole_of
 from hybrid.core.tree import LEAF, flatten
 from hybrid.core.types import TensorType
+from hybrid.distributed.job_files import on_each_rank
+from hybrid.distributed.meshes import world_channel
+from hybrid.distributed.mpi_channel import MpiChannel
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError
+from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, author_location
 from hybrid.ir import Graph, Node, inlined
 from hybrid.ir.record import Leaf
+from hybrid.memory.channels import CollectiveCall
 from hybrid.passes.layouts.layout_search import HeldCell
 from hybrid.passes.layouts.local_graph import laid_like
 from hybrid.trace.capture.captured_graph import Capture
@@ -48,21 +52,55 @@ class CapturedStep:
         return laid_like(self.graph, types), wanted
 
 
-STRATEGY, HELD_STAGES = "a strategy", "held stages"  # what a step is captured for
+def author_function(step: Any) -> Any:
+    """``step`` as its author wrote it, if it is hybridized."""
+    return step.function if isinstance(step, Hybridized) else step
 
 
-def captured_step(function: Any, examples: Sequence[Any], purpose: str = STRATEGY) -> CapturedStep:
-    """What ``function`` is with arguments like ``examples``; raises what capturing raises."""
-    leaves, _ = flatten(tuple(examples))
-    for at, leaf in enumerate(leaves):
-        if not isinstance(leaf, (Tensor, bool, int, float, complex, str, type(None))):
-            raise ArgumentTypeError(
-                f"example {at} of {purpose} is a {type(leaf).__name__}",
-                why="Examples are what the step is going to be called with: tensors and numbers.",
-                fix="convert arrays with hybrid.asarray",
-            )
-        if isinstance(leaf, Tensor) and purpose == STRATEGY:
-            _require_whole(f"example {at}", leaf)
+def captured_step(step: Any, examples: Sequence[Any], purpose: str, *, plain: bool) -> CapturedStep:
+    """What ``step`` is with arguments like ``examples``; what one rank raises is raised on all.
+
+    ``purpose`` is what it is captured for, in errors.  ``plain``: it is one of a single process;
+    what ranks share already is refused.
+    """
+    function = author_function(step)
+    found: list[CapturedStep] = []
+
+    def capture() -> None:
+        leaves, _ = flatten(tuple(examples))
+        for at, leaf in enumerate(leaves):
+            _require_example(f"example {at}", leaf, purpose)
+            if plain and isinstance(leaf, Tensor):
+                _require_whole(f"example {at}", leaf)
+        made = _captured(function, examples, leaves, purpose)
+        if plain:
+            _require_plain(made)
+        found.append(made)
+
+    on_each_rank(world_channel(), "capture the step", capture)
+    return found[0]
+
+
+def require_same(what: str, text: str) -> None:
+    """Raise on all ranks where ``text`` is another one on some: CollectiveMismatchError."""
+    everyone = world_channel()
+    if isinstance(everyone, MpiChannel):
+        call = CollectiveCall(what, attributes=text, location=author_location())
+        everyone.compare([call])
+
+
+def _require_example(what: str, leaf: Any, purpose: str) -> None:
+    if not isinstance(leaf, (Tensor, bool, int, float, complex, str, type(None))):
+        raise ArgumentTypeError(
+            f"{what} of {purpose} is a {type(leaf).__name__}",
+            why="Examples are what the step is going to be called with: tensors and numbers.",
+            fix="convert arrays with hybrid.asarray",
+        )
+
+
+def _captured(
+    function: Any, examples: Sequence[Any], leaves: Sequence[Any], purpose: str
+) -> CapturedStep:
     _, capture = Hybridized(function, dynamic=False, ledger=False).captured(tuple(examples), {})
     if capture.value_sizes is not None:
         raise CaptureError(
@@ -71,8 +109,6 @@ def captured_step(function: Any, examples: Sequence[Any], purpose: str = STRATEG
             fix="leave such sizes out of the step: use hybrid.where in place of x[mask]",
         )
     graph = inlined(capture.graph)
-    if purpose == STRATEGY:
-        _require_alone(graph)
     return _step_of(graph, capture, leaves, purpose)
 
 
@@ -81,8 +117,6 @@ def _step_of(graph: Graph, capture: Capture, leaves: Sequence[Any], purpose: str
     for at, source in enumerate(capture.sources):
         if source.kind not in ("argument", "number"):
             outside[at] = source.fetch(leaves)
-            if purpose == STRATEGY:
-                _require_whole("a tensor that the step reads", outside[at])
     held: dict[int, list[int]] = {}
     for at, output in capture.writes:
         held.setdefault(at, []).append(output)
@@ -124,6 +158,12 @@ def _step_of(graph: Graph, capture: Capture, leaves: Sequence[Any], purpose: str
         ),
         loss=numbers[0] if numbers else None,
     )
+
+
+def _require_plain(step: CapturedStep) -> None:
+    for tensor in (*step.tensors.values(), *step.others):
+        _require_whole("a tensor that the step reads", tensor)
+    _require_alone(step.graph)
 
 
 def _require_whole(what: str, x: Tensor) -> None:

@@ -12,7 +12,7 @@ from hybrid.errors import ShapeError
 from hybrid.ir import Graph, Node, Value
 from hybrid.ops.communication.pipeline_op import Pipe, pipeline_edge
 from hybrid.ops.communication.point_to_point import recv, send
-from hybrid.passes.layouts.stage_program import graphs_of_stages
+from hybrid.passes.layouts.rank_graph import graphs_of_stages
 
 MICROBATCHES = (1, 2, 4)  # for each stage
 

@@ -9,22 +9,24 @@ from typing import Any
 from hybrid.calls.hybridized import Hybridized
 from hybrid.core.dataclass import replace
 from hybrid.core.layouts import MeshAxis
-from hybrid.distributed.job_files import on_each_rank
 from hybrid.distributed.meshes import Mesh, channel_for, world_channel
-from hybrid.distributed.mpi_channel import MpiChannel
 from hybrid.distributed.shared_tensors import hold_by
-from hybrid.distributed.strategies.captured_step import CapturedStep, captured_step
+from hybrid.distributed.strategies.captured_step import (
+    CapturedStep,
+    author_function,
+    captured_step,
+    require_same,
+)
 from hybrid.distributed.strategies.link_speeds import LinkSpeeds, agreed, link_speeds
 from hybrid.distributed.strategies.mesh_search import FOUND, Chosen, MeshSearch, Option
 from hybrid.distributed.strategies.op_times import OpTimes
 from hybrid.distributed.strategies.strategy_page import strategy_page
 from hybrid.distributed.world import size
 from hybrid.eager.fused_calls import optimized
-from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError, author_location
+from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ir.record import recording
-from hybrid.memory.channels import CollectiveCall
 from hybrid.ops.communication.collectives import broadcast
-from hybrid.passes.layouts.stage_program import CHOSEN
+from hybrid.passes.layouts.rank_graph import CHOSEN
 from hybrid.plan.plan import lowered_of
 from hybrid.trace.capture.captured_graph import Capture
 from hybrid.trace.capture.recapture import uncollected
@@ -46,17 +48,8 @@ def strategy(
     Raises ArgumentError where no strategy keeps to that; it says what the least is.
     """
     _require(step, mesh, memory)
-    everyone = world_channel()
-    function = step.function if isinstance(step, Hybridized) else step
-    found: list[CapturedStep] = []
-    on_each_rank(
-        everyone, "capture the step", lambda: found.append(captured_step(function, examples))
-    )
-    captured = found[0]
-    if isinstance(everyone, MpiChannel):
-        text = f"memory={memory} {captured.graph}"
-        call = CollectiveCall("strategy", attributes=text, location=author_location())
-        everyone.compare([call])
+    captured = captured_step(step, examples, "a strategy", plain=True)
+    require_same("strategy", f"memory={memory} {captured.graph}")
     links = {name: link_speeds(mesh.channel(name)) for name in mesh.names if mesh.size(name) > 1}
     # One search for all steps of a graph: for a training that begins again, say.
     key = str(captured.graph), captured.cells, mesh, memory is None, tuple(map(id, links.values()))
@@ -70,9 +63,10 @@ def strategy(
         raise _too_little(memory or 0, peaks, options)
     best = min(fitting, key=lambda at: options[at].seconds)
     if not peaks:
-        [peak] = agreed(everyone, [_peak(options[best])])
+        [peak] = agreed(world_channel(), [_peak(options[best])])
     else:
         peak = peaks[best]
+    function = author_function(step)
     return Strategy(function, captured, mesh, search, options, options[best], int(peak), links)
 
 

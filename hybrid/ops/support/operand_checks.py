@@ -41,6 +41,7 @@ def is_traced_number(obj: Any) -> bool:
 
 
 def plural(count: int, noun: str) -> str:
+    """``1 node``, ``2 nodes``."""
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 

@@ -11,15 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hybrid.core.layouts import (
-    PARTIAL,
-    Held,
-    MeshAxis,
-    Placement,
-    Split,
-    nothing_of,
-    part_of,
-)
+from hybrid.core.layouts import PARTIAL, Held, MeshAxis, Placement, Split, nothing_of, part_of
 from hybrid.core.types import STORED, TensorType, float32, int64
 from hybrid.ir import Builder, Node, Op, Value, get_op
 from hybrid.ir.interpreter import interpreting

@@ -14,7 +14,7 @@ from hybrid.eager.execution import as_tensor
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import Location
 from hybrid.ir import Graph, Value
-from hybrid.passes.layouts.stage_program import is_shared
+from hybrid.passes.layouts.rank_graph import is_shared
 from hybrid.plan import Plan
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.constants import Fact

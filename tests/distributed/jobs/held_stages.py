@@ -14,7 +14,7 @@ import numpy as np
 
 import hybrid as hy
 import hybrid.distributed as dist
-from hybrid.errors import ArgumentError, HybridError
+from hybrid.errors import ArgumentError, CollectiveMismatchError, HybridError
 from hybrid.models.gpt import GPT, Config
 
 dist.init(timeout=30)
@@ -168,6 +168,14 @@ def refusals() -> None:
             assert part in str(error), error
         else:
             raise AssertionError(part)
+    if SIZE > 1:
+        rows = TOKENS[0] if RANK else TOKENS[0][:4]
+        try:
+            dist.hold_stages(one.step, rows)
+        except CollectiveMismatchError as error:
+            assert "hold_stages" in str(error) and f"rank {SIZE - 1}" in str(error), error
+        else:
+            raise AssertionError("ranks that give other examples")
     assert all(p.type.layout is None for p in one.model.parameters())
     # Parts of a pipeline's own axis: which rank has a whole one is for hold_stages to say.
     layer = one.model.h[0].mlp.c_fc

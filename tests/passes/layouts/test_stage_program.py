@@ -10,6 +10,7 @@ from hybrid.ir import Graph
 from hybrid.ops.communication.pipeline_op import Pipe
 from hybrid.passes.layouts.pipeline_stages import Microbatches, Stages, pipe_of
 from hybrid.passes.layouts.stage_program import StageProgram
+from hybrid.passes.layouts.stage_writer import RankWriter
 from tests.helpers import graph_of
 
 
@@ -125,7 +126,7 @@ def test_what_needs_cells_of_one_stage_is_computed_there() -> None:
     assert program.stages.cuts == [1]
     added = graph.nodes[-2]
     assert added.op.name == "add" and added not in program.home  # of what both have
-    texts = [str(held_program(rank, a=0, b=1)[0].graph_of_rank()) for rank in range(2)]
+    texts = [str(RankWriter(held_program(rank, a=0, b=1)[0]).graph()) for rank in range(2)]
     for text in texts:  # the two terms, and the result of the model
         assert text.count("broadcast %") == 3 and "broadcast f32[4,4]" not in text
     assert texts[0].count("multiply") == texts[1].count("multiply") == 1
