@@ -7,6 +7,7 @@ text of each.
 
 import builtins
 import linecache
+import math
 import os
 import sys
 import warnings
@@ -360,6 +361,21 @@ def _literal(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return text
+
+
+DOMAINS: dict[str, tuple[float, float, str]] = {  # by subject: its least and greatest value; a fix
+    "exponent": (0, math.inf, "convert the base to a floating dtype"),
+    "probability": (0, 1, "use sigmoid or softmax, or the loss that takes logits"),
+    "variance": (0, math.inf, "make it positive, with softplus or exp for example"),
+}
+
+
+def domain_error(subject: str, value: str) -> ArgumentError:
+    """The error of a tensor that holds ``value``, which no ``subject`` of ``DOMAINS`` may be."""
+    least, greatest, fix = DOMAINS[subject]
+    limits = f"from {least:g} to {greatest:g}" if greatest < math.inf else f"{least:g} or more"
+    noun = "the exponent of an integer" if subject == "exponent" else f"a {subject}"
+    return ArgumentError(f"{noun} is {value}", why=f"It must be {limits}.", fix=fix)
 
 
 _PACKAGE = FOLDER + os.sep

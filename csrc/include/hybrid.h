@@ -47,7 +47,8 @@ typedef enum {
     HYB_NOT_CONVERGED, /* an iteration found no eigenvalues or singular values */
     HYB_BAD_FILE,     /* a file that is damaged, of another version, or cannot be read or written */
     HYB_OVERFLOW,     /* an int of the host's has no place in 64 bits */
-    HYB_RAISED        /* the program says so: `raise`, `assert` or what it must not be given */
+    HYB_RAISED,       /* the program says so: `raise`, `assert` or what it must not be given */
+    HYB_OUT_OF_DOMAIN /* a tensor holds what is no probability, variance or power of integers */
 } hyb_status;
 
 typedef enum {

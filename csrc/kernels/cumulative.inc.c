@@ -7,6 +7,8 @@
  * Layout     dense [A, R, B] -> dense [A, R, B]; recurrence takes x, then factor.
  * In place   not allowed.
  * Order      one after the other, from the first.
+ * Accuracy   products and recurrences are rounded at each element; sums of f32 are kept in f64, those
+ *            of f64 with what each addition has lost (Neumaier 1974).
  * Special    integers wrap.
  *
  * A running total is no work for vectors: one instruction set has it for all.
@@ -57,9 +59,38 @@ static hyb_status cumulative_prepare(const hyb_call *call, int32_t dtype, hyb_ra
 
 HYB_FLOATS(RECURRENCE)
 
+/* Running sums.  The first element is added to -0, which leaves every number as it is; `lost` is 0
+ * as long as nothing was, and NaN once the sum is infinite. */
+typedef struct { double sum, lost; } total_float;
+enum { TOTALS = 32 };
+
+static inline uint64_t add_int(uint64_t *total, uint64_t x) { return *total += x; }
+
+static inline double add_f32(total_float *total, double x) { return total->sum += x; }
+
+static inline double add_f64(total_float *total, double x)
+{
+    const double former = total->sum, sum = former + x;
+    total->sum = sum;
+    total->lost += fabs(former) < fabs(x) ? x - sum + former : former - sum + x;
+    return total->lost > 0 || total->lost < 0 ? sum + total->lost : sum;
+}
+
 #define EACH "kernels/cumulative_typed.inc.c"
+#define TOTAL total_float
+#define NOTHING (total_float){-0.0, 0}
+#define ADDED N(add)
 #include "kernels/each_float.inc.c"
+#undef TOTAL
+#undef NOTHING
+#undef ADDED
+#define TOTAL uint64_t
+#define NOTHING 0
+#define ADDED add_int
 #include "kernels/each_integer.inc.c"
+#undef TOTAL
+#undef NOTHING
+#undef ADDED
 #undef EACH
 
 #define CUMULATIVE_ROWS(t)                                                                       \

@@ -23,7 +23,7 @@ def default_collate(batch: Sequence[Any]) -> Any:
     Samples are tensors, arrays and numbers, and tuples, named tuples, lists, mappings and
     dataclasses of these, nested at will; all have one structure, and items at one place one
     shape.  Stacked items get a new first axis; Python's floats become float32 and its ints int64.
-    Strings and bytes come as lists, and None stays None.
+    Strings and bytes come as lists.  None is no sample: it is refused.
     """
     if not len(batch):
         raise ArgumentError("a batch of no samples", fix="give one sample at least")
@@ -31,6 +31,12 @@ def default_collate(batch: Sequence[Any]) -> Any:
 
 
 def _collated(items: list[Any], place: str) -> Any:
+    if any(item is None for item in items):
+        raise ArgumentTypeError(
+            f"None{_at(place)} cannot be batched",
+            why="There is nothing to stack.",
+            fix="leave such samples out of the dataset, or pass a collate_fn that does",
+        )
     first = items[0]
     kind = type(first)
     if isinstance(first, (Tensor, np.ndarray, np.generic, *_NUMBERS)):
@@ -39,9 +45,6 @@ def _collated(items: list[Any], place: str) -> Any:
         return _stacked(items, place)
     if isinstance(first, (str, bytes)):
         return _all_of(items, kind, place)
-    if first is None:
-        _all_of(items, kind, place)
-        return None
     node = _node(first)
     if node is None:
         raise ArgumentTypeError(
@@ -122,7 +125,7 @@ def _different(first: Any, other: Any, place: str) -> ArgumentTypeError:
 def _all_of(items: list[Any], kind: type, place: str) -> list[Any]:
     """``items``, all of which are of ``kind``."""
     for other in items[1:]:
-        if type(other) is not kind and not (isinstance(other, kind) and kind is not type(None)):
+        if not isinstance(other, kind):
             raise _different(items[0], other, place)
     return items
 

@@ -27,6 +27,7 @@ from hybrid.errors import (
     OutOfMemoryError,
     OutOfRangeError,
     ProgramError,
+    domain_error,
     named_error,
 )
 
@@ -85,6 +86,7 @@ _ERRORS: dict[int, Callable[[str], Exception]] = {
     ),
     lib.HYB_RAISED: named_error,
     lib.HYB_OVERFLOW: lambda text: NumberRangeError(1 << int(text.split()[-2]) - 1),
+    lib.HYB_OUT_OF_DOMAIN: lambda text: domain_error(text.split()[0], text.split()[-1]),
     lib.HYB_NOT_CONVERGED: functools.partial(
         LinearAlgebraError,
         why="The eigenvalues or singular values did not converge.",

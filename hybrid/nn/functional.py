@@ -19,6 +19,8 @@ from hybrid.nn.functions.dropout_kinds import feature_alpha_dropout as feature_a
 from hybrid.nn.functions.dropout_kinds import require_probability as require_probability
 from hybrid.nn.functions.embedding_rows import embedding as embedding
 from hybrid.nn.functions.embedding_rows import embedding_bag as embedding_bag
+from hybrid.nn.functions.grids import affine_grid as affine_grid
+from hybrid.nn.functions.grids import grid_sample as grid_sample
 from hybrid.nn.functions.multihead import (
     multi_head_attention_forward as multi_head_attention_forward,
 )

@@ -26,6 +26,7 @@ from hybrid.ops.communication import pipeline_op as pipeline_op
 from hybrid.ops.communication import point_to_point as point_to_point  # declares its ops
 from hybrid.ops.elementwise import exact_integers as exact_integers  # declares its ops
 from hybrid.ops.elementwise import quantized_numbers as quantized_numbers  # declares its op
+from hybrid.ops.elementwise import value_checks as value_checks  # declares its op
 from hybrid.ops.elementwise.activation import erf, gelu, gelu_tanh, relu, sigmoid, silu, softplus
 from hybrid.ops.elementwise.arithmetic import absolute as abs
 from hybrid.ops.elementwise.arithmetic import (

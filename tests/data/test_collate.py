@@ -50,8 +50,8 @@ def test_structures():
     batch = collate([(1.0, {"a": [2]}), (3.0, {"a": [4]})])
     assert type(batch) is tuple and type(batch[1]) is dict and type(batch[1]["a"]) is list
     assert batch[0].tolist() == [1.0, 3.0] and batch[1]["a"][0].tolist() == [2, 4]
-    pair = collate([Pair(1, None), Pair(2, None)])
-    assert type(pair) is Pair and pair.x.tolist() == [1, 2] and pair.y is None
+    pair = collate([Pair(1, "a"), Pair(2, "b")])
+    assert type(pair) is Pair and pair.x.tolist() == [1, 2] and pair.y == ["a", "b"]
 
 
 def test_strings_stay_strings():
@@ -123,9 +123,14 @@ def test_samples_are_converted_alone():
         (
             [1, None],
             ArgumentTypeError,
-            "samples * and None cannot be one batch\n"
-            "Samples must have one structure.\n"
-            "Fix: let the dataset give the same tuple or dict for every sample.",
+            "None cannot be batched\nThere is nothing to stack.\n"
+            "Fix: leave such samples out of the dataset, or pass a collate_fn that does.",
+        ),
+        (
+            [Pair(1, None), Pair(2, None)],
+            ArgumentTypeError,
+            "None at [1] of a sample cannot be batched\nThere is nothing to stack.\n"
+            "Fix: leave such samples out of the dataset, or pass a collate_fn that does.",
         ),
         (
             [(object(),), (object(),)],

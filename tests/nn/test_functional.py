@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import pickle
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 import hybrid as hy
 from hybrid import nn
+from hybrid.errors import ArgumentError
 from hybrid.nn import functional as F
 from tests.helpers import same, tensor
 
@@ -240,6 +242,22 @@ def test_tables_from_elsewhere(kind) -> None:
     assert kind.from_pretrained(rows, freeze=False).weight.requires_grad
 
 
+@pytest.mark.parametrize("hybridized", [False, True])
+def test_gradients_of_rows_by_how_often_they_are_read(hybridized) -> None:
+    table, items = tensor(5, 3), hy.asarray([[0, 1, 4], [4, -3, 4]])
+    layer = nn.Embedding(5, 3, padding_idx=1, scale_grad_by_freq=True, _weight=table)
+    bag = nn.EmbeddingBag(5, 3, mode="sum", scale_grad_by_freq=True, _weight=table)
+    for module in (layer, bag):
+        plain = module(items)
+        if hybridized:
+            module.hybridize()
+        assert same(module(items), plain)
+        hy.sum(module(items) * 6).backward()
+        assert module.weight.grad.tolist() == [[6.0 if i in (0, 2, 4) else 0.0] * 3 for i in (
+            0, 1 if module is layer else 0, 2, 3, 4)]  # fmt: skip
+        module.weight.grad = None
+
+
 def test_embedding_bag_weights_and_padding() -> None:
     table = tensor(5, 3)
     items, scale = np.array([[1, 4, 4], [0, 1, 2]]), tensor(2, 3, seed=2)
@@ -327,9 +345,8 @@ ERRORS = [
         "each element.\nFix: give the indices that max pooling returned.",
     ),
     (
-        lambda: F.embedding([0], tensor(2, 3), scale_grad_by_freq=True),
-        "embedding got scale_grad_by_freq=True\nGradients of tables are dense here, and not "
-        "scaled.\nFix: leave it out.",
+        lambda: F.embedding([0], tensor(2, 3), sparse=True),
+        "embedding got sparse=True\nGradients of tables are dense here.\nFix: leave it out.",
     ),
     (
         lambda: F.embedding([0], np.ones((2, 3)), max_norm=1.0),
@@ -357,3 +374,65 @@ def test_errors(call, message) -> None:
     with pytest.raises(hy.HybridError) as caught:
         call()
     assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("pos_weight", [None, 2.5])
+@pytest.mark.parametrize("target", [0.0, 0.3, 1.0])
+def test_losses_of_logits_at_their_tails(target: float, pos_weight: float | None) -> None:
+    x = np.array([-80, -30, -14, -5, -1e-3, 0, 1e-3, 5, 17, 30, 80], np.float32)
+    wide = x.astype(np.longdouble)
+    goal, weight = np.longdouble(np.float32(target)), np.longdouble(pos_weight or 1.0)
+    want = weight * goal * np.logaddexp(0, -wide) + (1 - goal) * np.logaddexp(0, wide)
+    chance = 1 / (1 + np.exp(-wide))
+    slope = (1 - goal) * chance - weight * goal * (1 / (1 + np.exp(wide)))
+
+    def loss(x):
+        given = None if pos_weight is None else hy.asarray(pos_weight)
+        targets = hy.full(x.shape, target)
+        return F.binary_cross_entropy_with_logits(x, targets, reduction="none", pos_weight=given)
+
+    found = loss(hy.asarray(x))
+    np.testing.assert_allclose(found.numpy(), want.astype(np.float64), rtol=3e-6)
+    assert same(hy.hybridize(loss)(hy.asarray(x)), found)
+    grad = hy.grad(lambda x: hy.sum(loss(x)))(hy.asarray(x))
+    np.testing.assert_allclose(grad.numpy(), slope.astype(np.float64), rtol=1e-5, atol=1e-7)
+    if pos_weight is None:
+        many = F.multilabel_soft_margin_loss(hy.asarray(x), hy.full(x.shape, target))
+        np.testing.assert_allclose(many.item(), float(want.mean()), rtol=3e-6)
+
+
+def test_variances_that_count_as_eps_keep_their_gradient() -> None:
+    var = np.array([1e-9, 0.5])
+    loss = lambda v: F.gaussian_nll_loss(hy.ones(2), hy.zeros(2), v, reduction="sum")  # noqa: E731
+    most = np.maximum(var, 1e-6)
+    for grad in (hy.grad(loss), hy.hybridize(hy.grad(loss))):
+        found = grad(hy.asarray(var))
+        np.testing.assert_allclose(found.numpy(), 0.5 * (1 / most - 1 / most**2), rtol=1e-12)
+    assert math.isclose(loss(hy.asarray(var)).item(), float(0.5 * (np.log(most) + 1 / most).sum()))
+
+
+def test_power_averages_at_their_ends() -> None:
+    x = hy.asarray([[[0.0, 0.0, 1.0, 2.0]]])
+    grad = hy.grad(lambda x: hy.sum(F.lp_pool1d(x, 2.0, 2)))(x)
+    np.testing.assert_allclose(grad.numpy(), [[[0, 0, 1 / 5**0.5, 2 / 5**0.5]]], rtol=1e-6)
+    x = hy.asarray([[[1.0, -3.0, 2.0, 0.5]]])
+    assert F.lp_pool1d(x, math.inf, 2).tolist() == [[[3.0, 2.0]]]
+    with pytest.raises(ArgumentError, match="lp_pool1d got norm_type 0\nFix: give a number other"):
+        F.lp_pool1d(x, 0, 2)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+def test_smooth_functions_at_infinities(dtype: str) -> None:
+    x = hy.asarray([-math.inf, math.inf]).astype(getattr(hy, dtype))
+    for name, want, slopes in (("softsign", [-1, 1], [0, 0]), ("mish", [0, math.inf], [0, 1])):
+        function = getattr(F, name)
+        for run in (function, hy.hybridize(function)):
+            assert run(x).tolist() == want, name
+        assert hy.grad(lambda x, f=function: hy.sum(f(x)))(x).tolist() == slopes
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+def test_bags_without_items_have_a_history(mode: str) -> None:
+    table = nn.Parameter(tensor(5, 3))
+    hy.sum(F.embedding_bag(np.zeros(0, int), table, [0, 0], mode=mode)).backward()
+    assert table.grad.tolist() == [[0.0] * 3] * 5

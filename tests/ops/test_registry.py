@@ -204,7 +204,13 @@ def replaced(x: np.ndarray, of_int: int | None, of_float: float | None) -> np.nd
 def test_an_op_says_whether_its_runs_may_raise(op):
     raised = False
     for operands, attrs in drawn(op):
-        for of_int, of_float in [(2**40, None), (2**62, None), (None, 0), (None, math.nan)]:
+        for of_int, of_float in [
+            (2**40, None),
+            (2**62, None),
+            (None, 0),
+            (None, math.nan),
+            (-1, -1),
+        ]:
             filled = [replaced(x, of_int, of_float) for x in operands]
             if op is subtract_exact:  # else a difference is 0
                 filled[1] = replaced(operands[1], of_int and -of_int - 1, of_float)

@@ -45,6 +45,7 @@ const char *hyb_status_name(int32_t status)
     case HYB_BAD_FILE: return "bad file";
     case HYB_OVERFLOW: return "overflow";
     case HYB_RAISED: return "raised";
+    case HYB_OUT_OF_DOMAIN: return "out of domain";
     }
     return "unknown status";
 }

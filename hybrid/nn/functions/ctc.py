@@ -33,7 +33,8 @@ def ctc_loss(
 
     ``log_probs`` [T, N, classes] are logarithms of probabilities at each time, ``targets`` [N, S]
     labels other than ``blank``, of which the first ``target_lengths`` [N] count, as do the first
-    ``input_lengths`` [N] times.  Without a batch: [T, classes], [S] and two numbers.  The mean is
+    ``input_lengths`` [N] times.  ``targets`` [sum(target_lengths)] are the labels of one sequence
+    after the other.  Without a batch: [T, classes], [S] and two numbers.  The mean is
     that of the losses over their target lengths.  A sequence that no alignment fits has the loss
     ``inf``, or 0 with ``zero_infinity``.
     """
@@ -44,11 +45,13 @@ def ctc_loss(
     if alone:
         log_probs = ops.expand_dims(log_probs, 1)
         targets = ops.expand_dims(targets, 0)
+    elif log_probs.ndim == 3 and targets.ndim == 1:
+        targets = _padded(targets, target_lengths, log_probs.shape[1])
     if log_probs.ndim != 3 or targets.ndim != 2 or targets.shape[0] != log_probs.shape[1]:
         raise ShapeError(
             f"ctc_loss cannot take {log_probs.type} and {targets.type}",
-            why="It takes log_probs [T, N, classes] and targets [N, S].",
-            fix="change the shapes; give targets of different lengths padded",
+            why="It takes log_probs [T, N, classes] and targets [N, S] or [sum(target_lengths)].",
+            fix="change the shapes",
         )
     times, count, classes = log_probs.shape
     if isinstance(blank, bool) or not isinstance(blank, int) or not 0 <= blank < classes:
@@ -68,6 +71,32 @@ def ctc_loss(
     return losses[0] if alone else losses
 
 
+def _padded(targets: Tensor, given: Any, count: int) -> Tensor:
+    """``targets`` of one sequence after the other as [N, S], S being the greatest length."""
+    total = targets.shape[0]
+    lengths = _lengths("target_lengths", given, count, total)
+    known = _values(given)
+    if known is not None and sum(known) != total:
+        raise ShapeError(
+            f"ctc_loss cannot take {targets.type} as targets of {sum(known)} labels in all",
+            why="In one dimension they are the labels of all sequences, one after the other.",
+            fix="give sum(target_lengths) labels, or [N, S]",
+        )
+    size = total if known is None else max(known, default=0)  # total: at most as many as there are
+    if not total:
+        return ops.zeros((count, 0), dtype=targets.dtype)
+    first = ops.cumulative_sum(lengths, axis=0) - lengths
+    places = ops.expand_dims(first, 1) + ops.arange(size)
+    return ops.take(targets, ops.clip(places, 0, total - 1), axis=0)
+
+
+def _values(given: Any) -> list[int] | None:
+    """The numbers in ``given``; None if only a run knows them."""
+    if isinstance(given, Tensor):
+        return None if current().traces else given.numpy().reshape(-1).tolist()
+    return np.asarray(given).reshape(-1).tolist()
+
+
 def _lengths(label: str, given: Any, count: int, most: int) -> Tensor:
     lengths = as_indices("ctc_loss", given)
     lengths = ops.reshape(lengths, (1,)) if lengths.ndim == 0 else lengths
@@ -77,13 +106,11 @@ def _lengths(label: str, given: Any, count: int, most: int) -> Tensor:
             why=f"There is one for each of {count} sequences.",
             fix="change the shape",
         )
-    if not current().traces or not isinstance(given, Tensor):
-        values = np.asarray(given.numpy() if isinstance(given, Tensor) else given).reshape(-1)
-        for value in values.tolist():
-            if not 0 <= value <= most:
-                raise ArgumentError(
-                    f"ctc_loss got {value} among {label}", fix=f"give lengths from 0 to {most}"
-                )
+    for value in _values(given) or ():
+        if not 0 <= value <= most:
+            raise ArgumentError(
+                f"ctc_loss got {value} among {label}", fix=f"give lengths from 0 to {most}"
+            )
     return lengths
 
 

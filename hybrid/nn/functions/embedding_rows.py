@@ -17,14 +17,11 @@ from hybrid.ops.support.operand_checks import as_tensor, require_choice, require
 MODES = ("sum", "mean", "max")
 
 
-def refuse_sparse(name: str, scale_grad_by_freq: bool, sparse: bool) -> None:
-    """Raise for options that change what gradients are."""
-    if scale_grad_by_freq or sparse:
-        option = "scale_grad_by_freq" if scale_grad_by_freq else "sparse"
+def refuse_sparse(name: str, sparse: bool) -> None:
+    """Raise for ``sparse=True``."""
+    if sparse:
         raise ArgumentError(
-            f"{name} got {option}=True",
-            why="Gradients of tables are dense here, and not scaled.",
-            fix="leave it out",
+            f"{name} got sparse=True", why="Gradients of tables are dense here.", fix="leave it out"
         )
 
 
@@ -40,12 +37,23 @@ def embedding(
     """The rows of ``weight`` [count, features] at ``input``, integers of any shape.
 
     The row ``padding_idx`` gets no gradient.  With ``max_norm``, rows that are looked up and whose
-    ``norm_type``-norm is larger are scaled down to it, in ``weight`` itself.
+    ``norm_type``-norm is larger are scaled down to it, in ``weight`` itself.  With
+    ``scale_grad_by_freq`` the gradient of each row is divided by how often ``input`` has it.
     """
-    refuse_sparse("embedding", scale_grad_by_freq, sparse)
+    refuse_sparse("embedding", sparse)
     if max_norm is not None:
         _bound(input, weight, max_norm, norm_type)
-    return attention.embedding(input, weight, padding_idx)
+    rows = attention.embedding(input, weight, padding_idx)
+    if not scale_grad_by_freq:
+        return rows
+    indices, count = as_indices("embedding", input), as_tensor(weight).shape[0]
+    flat = ops.flatten(indices)
+    ones = ops.ones(flat.shape, dtype=rows.dtype)
+    counts = ops.index_add(ops.zeros((count,), dtype=rows.dtype), flat, ones, axis=0)
+    shares = ops.reshape(1 / ops.take(counts, flat, axis=0), (*indices.shape, 1))
+    held = ops.stop_gradient(rows)
+    scaled = held + -((held - rows) * shares)  # less nothing, and not plus: zeros keep their signs
+    return ops.where(ops.isfinite(rows), scaled, rows)
 
 
 def _bound(indices: Any, weight: Any, max_norm: float, norm_type: float) -> None:
@@ -148,7 +156,7 @@ def _summed(rows: Tensor, bags: Tensor | None, count: int) -> Tensor:
 def _greatest(rows: Tensor, bags: Tensor | None, count: int, counted: Tensor | None) -> Tensor:
     items, features = rows.shape
     if not items or not count:
-        return ops.zeros((count, features), dtype=rows.dtype)
+        return ops.broadcast_to(ops.sum(rows[:0], axis=0), (count, features))
     if bags is None:
         size = items // count
         rows = ops.reshape(rows, (count, size, features))

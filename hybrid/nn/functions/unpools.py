@@ -7,13 +7,15 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import ShapeError
+from hybrid.errors import ArgumentError, ShapeError
+from hybrid.ops.axes.statistics import root
 from hybrid.ops.index.indexing import as_indices
 from hybrid.ops.layers.losses import require_parameter
 from hybrid.ops.spatial.windows import lifted, per_axis, unlifted
 from hybrid.ops.support.operand_checks import as_tensor, require_floating
 
 _AVERAGE = {1: ops.avg_pool1d, 2: ops.avg_pool2d, 3: ops.avg_pool3d}
+_GREATEST = {1: ops.max_pool1d, 2: ops.max_pool2d, 3: ops.max_pool3d}
 
 
 def _lp_pool(
@@ -23,9 +25,13 @@ def _lp_pool(
     x = as_tensor(input)
     require_floating(name, input=x.type)
     require_parameter(name, "norm_type", norm_type)
+    if norm_type == math.inf:
+        return _GREATEST[rank](ops.abs(x), kernel_size, stride, 0, 1, ceil_mode)
+    if norm_type == 0:
+        raise ArgumentError(f"{name} got norm_type 0", fix="give a number other than 0, or inf")
     count = math.prod(per_axis(name, "kernel_size", kernel_size, rank, least=1))
-    means = _AVERAGE[rank](x**norm_type, kernel_size, stride, 0, ceil_mode)
-    return (means * count) ** (1 / norm_type)
+    totals = _AVERAGE[rank](x**norm_type, kernel_size, stride, 0, ceil_mode) * count
+    return root(totals, lambda t: t ** (1 / norm_type), 0.0 if norm_type > 0 else math.inf)
 
 
 def _max_unpool(
@@ -70,8 +76,8 @@ def lp_pool1d(
 ) -> Tensor:
     """``(sum of x ** norm_type) ** (1 / norm_type)`` over each window of [N, C, L] or [C, L].
 
-    Windows are placed as by ``max_pool1d``.  Roots of negative sums, which odd powers may have, are
-    NaN.
+    Windows are placed as by ``max_pool1d``.  ``inf`` gives the largest ``abs(x)``.  Roots of
+    negative sums, which odd powers may have, are NaN.  The gradient of a window of zeros is zero.
     """
     return _lp_pool(1, input, norm_type, kernel_size, stride, ceil_mode)
 

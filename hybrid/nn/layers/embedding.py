@@ -17,6 +17,8 @@ from hybrid.ops.support.operand_checks import as_int, require_choice
 class _EmbeddingTable(Layer):
     """``weight`` [num_embeddings, embedding_dim], normally distributed at first."""
 
+    scale_grad_by_freq = False  # of tables that were pickled before there was a choice
+
     def _set_up(
         self,
         num_embeddings: int,
@@ -106,15 +108,21 @@ class Embedding(_EmbeddingTable):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        refuse_sparse("Embedding", scale_grad_by_freq, sparse)
+        refuse_sparse("Embedding", sparse)
         table = (num_embeddings, embedding_dim, padding_idx, max_norm, norm_type)
         self._set_up(*table, _weight, device, dtype)
+        self.scale_grad_by_freq = bool(scale_grad_by_freq)
         if _freeze:
             self.weight.requires_grad = False
 
     def forward(self, input: Any) -> Tensor:
         return functional.embedding(
-            input, self.weight, self.padding_idx, self.max_norm, self.norm_type
+            input,
+            self.weight,
+            self.padding_idx,
+            self.max_norm,
+            self.norm_type,
+            self.scale_grad_by_freq,
         )
 
 
@@ -136,11 +144,12 @@ class EmbeddingBag(_EmbeddingTable):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
-        refuse_sparse("EmbeddingBag", scale_grad_by_freq, sparse)
+        refuse_sparse("EmbeddingBag", sparse)
         require_choice("mode", mode, MODES)
         table = (num_embeddings, embedding_dim, padding_idx, max_norm, norm_type)
         self._set_up(*table, _weight, device, dtype)
         self.mode, self.include_last_offset = mode, include_last_offset
+        self.scale_grad_by_freq = bool(scale_grad_by_freq)
 
     def forward(self, input: Any, offsets: Any = None, per_sample_weights: Any = None) -> Tensor:
         return functional.embedding_bag(
@@ -149,6 +158,7 @@ class EmbeddingBag(_EmbeddingTable):
             offsets,
             self.max_norm,
             self.norm_type,
+            self.scale_grad_by_freq,
             mode=self.mode,
             per_sample_weights=per_sample_weights,
             include_last_offset=self.include_last_offset,

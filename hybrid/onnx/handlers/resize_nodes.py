@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import functools
-import itertools
 from typing import Any
 
 import numpy as np
 
 from hybrid import ops
 from hybrid.core import types
-from hybrid.errors import OnnxError
+from hybrid.errors import ArgumentError, OnnxError
+from hybrid.nn.functions.grids import sampled_grid
 from hybrid.onnx.known_values import axes_of, numbers_of
 from hybrid.onnx.node_table import handles
+from hybrid.ops.spatial.weighted_taps import cubic_weight, linear_weight, weighted_sum
 
 # Resize goes over one axis after another: each element is a weighted sum of a few of its axis.
 
@@ -67,7 +68,7 @@ def _linear(ratio: float, scale: float, antialias: bool) -> np.ndarray:
         return np.array([1 - ratio, ratio])
     scale = min(scale, 1.0)
     start = int(np.floor(-1 / scale) + 1)
-    found = np.clip(1 - np.abs((np.arange(start, 2 - start) - ratio) * scale), 0, 1)
+    found = linear_weight(np.abs((np.arange(start, 2 - start) - ratio) * scale))
     return found / found.sum()
 
 
@@ -75,9 +76,7 @@ def _cubic(ratio: float, scale: float, antialias: bool, a: float) -> np.ndarray:
     scale = min(scale, 1.0) if antialias else 1.0
     start = int(np.floor(-2 / scale) + 1)
     away = np.abs(scale * (np.arange(start, 2 - start) - ratio))
-    near = ((a + 2) * away - (a + 3)) * away**2 + 1
-    far = ((a * away - 5 * a) * away + 8 * a) * away - 4 * a
-    found = np.where(away <= 1, near, np.where(away < 2, far, 0.0))
+    found = cubic_weight(away, a)
     return found / found.sum() if antialias else found
 
 
@@ -113,20 +112,10 @@ def _resized_axis(
     x: Any, axis: int, taps: tuple[np.ndarray, ...], extrapolation: float | None
 ) -> Any:
     elements, shares, outside = taps
-    column = [1] * x.ndim
-    column[axis] = len(elements)
-    total = None
-    for at in range(shares.shape[1]):
-        share = shares[:, at]
-        if not share.any():
-            continue
-        part = ops.take(x, ops.as_tensor(np.ascontiguousarray(elements[:, at])), axis=axis)
-        if not (share == 1).all():
-            weights = ops.as_tensor(np.ascontiguousarray(share.astype(x.dtype.numpy)))
-            part = ops.multiply(part, ops.reshape(weights, tuple(column)))
-        total = part if total is None else ops.add(total, part)
-    assert total is not None
+    total = weighted_sum(x, axis, elements, shares.astype(x.dtype.numpy))
     if extrapolation is not None and outside.any():
+        column = [1] * x.ndim
+        column[axis] = len(elements)
         total = ops.where(ops.reshape(ops.as_tensor(outside), tuple(column)), extrapolation, total)
     return total
 
@@ -267,94 +256,14 @@ def upsample_of_opset_1(x, *, height_scale, width_scale, mode="nearest"):
 # GridSample --------------------------------------------------------------------------------------
 
 
-def _reflected(at: Any, low: float, high: float) -> Any:
-    """``at`` mirrored at both borders until it is between them."""
-    span = high - low
-    if span == 0:
-        return ops.zeros_like(at) + low
-    away = ops.abs(at - low)
-    rest = ops.remainder(away, 2 * span)
-    return ops.where(ops.greater(rest, span), 2 * span - rest, rest) + low
-
-
-def _cubic_shares(t: Any) -> list[Any]:
-    a = -0.75
-
-    def far(d: Any) -> Any:
-        return ((a * d - 5 * a) * d + 8 * a) * d - 4 * a
-
-    def near(d: Any) -> Any:
-        return ((a + 2) * d - (a + 3)) * d * d + 1
-
-    return [far(t + 1), near(t), near(1 - t), far(2 - t)]
-
-
-_PADDING = ("zeros", "border", "reflection")
+_WORDS = {"linear": "bilinear", "cubic": "bicubic"}
 
 
 def _grid_sample(x: Any, grid: Any, align: int, mode: str, padding: str) -> Any:
-    if padding not in _PADDING:
-        raise OnnxError(f"GridSample got padding_mode {padding!r}")
-    rank = x.ndim - 2
-    spatial = x.shape[2:]
-    n, channels = x.shape[:2]
-    targets = grid.shape[1:-1]
-    flat = ops.reshape(x, (n, channels, -1))
-    borders = [(0.0, n - 1.0) if align else (-0.5, n - 0.5) for n in spatial]
-    axes: list[list[tuple[Any, Any]]] = []  # for each axis elements and their shares
-    for axis in range(rank):
-        given = grid[..., rank - 1 - axis]
-        length = spatial[axis]
-        at = (given + 1) / 2.0 * (length - 1) if align else ((given + 1) * length - 1) / 2.0
-        if mode == "nearest":
-            at = ops.round(at)
-        if padding == "border" and mode != "cubic":  # there each of the elements is, below
-            at = ops.clip(at, 0, length - 1)
-        elif padding == "reflection":
-            at = ops.where(
-                ops.logical_or(ops.less(at, borders[axis][0]), ops.greater(at, borders[axis][1])),
-                _reflected(at, *borders[axis]), at,
-            )  # fmt: skip
-        if mode == "nearest":
-            axes.append([(at, None)])
-            continue
-        floor = ops.floor(at)
-        t = at - floor
-        if mode == "linear":
-            axes.append([(floor, 1 - t), (floor + 1, t)])
-        elif mode == "cubic":
-            axes.append(
-                [
-                    (floor + step, share)
-                    for step, share in zip(range(-1, 3), _cubic_shares(t), strict=True)
-                ]
-            )
-        else:
-            raise OnnxError(f"GridSample got mode {mode!r}", why="It is linear, nearest or cubic.")
-    total = None
-    for corner in itertools.product(*axes):
-        place, inside, weight = None, None, None
-        for axis, (element, share) in enumerate(corner):
-            length = spatial[axis]
-            within = ops.logical_and(ops.greater_equal(element, 0), ops.less(element, length))
-            if padding == "reflection":
-                low, high = borders[axis]
-                beyond = ops.logical_or(ops.less(element, low), ops.greater(element, high))
-                element = ops.where(beyond, ops.trunc(_reflected(element, low, high)), element)
-            index = ops.astype(ops.clip(element, 0, length - 1), types.int64)
-            place = index if place is None else ops.add(ops.multiply(place, length), index)
-            inside = within if inside is None else ops.logical_and(inside, within)
-            if share is not None:
-                weight = share if weight is None else ops.multiply(weight, share)
-        places = ops.reshape(place, (n, 1, -1))
-        places = ops.broadcast_to(places, (n, channels, places.shape[2]))
-        part = ops.reshape(ops.gather(flat, places, axis=2), (n, channels, *targets))
-        if padding == "zeros":
-            part = ops.where(ops.expand_dims(inside, axis=1), part, ops.zeros_like(part))
-        if weight is not None:
-            part = ops.multiply(part, ops.astype(ops.expand_dims(weight, axis=1), part.dtype))
-        total = part if total is None else ops.add(total, part)
-    return total
+    try:
+        return sampled_grid(x, grid, _WORDS.get(mode, mode), padding, bool(align))
+    except ArgumentError as error:
+        raise OnnxError(f"GridSample: {error.what}", why=error.why) from None
 
 
 @handles("GridSample", 20, 22)
@@ -366,5 +275,4 @@ def grid_sample(x, grid, *, align_corners=0, mode="linear", padding_mode="zeros"
 @handles("GridSample", 16)
 def grid_sample_of_opset_16(x, grid, *, align_corners=0, mode="bilinear", padding_mode="zeros"):
     """GridSample with the words of opset 16."""
-    words = {"bilinear": "linear", "bicubic": "cubic"}
-    return _grid_sample(x, grid, align_corners, words.get(mode, mode), padding_mode)
+    return _grid_sample(x, grid, align_corners, mode, padding_mode)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from hybrid.core.types import BY_NAME, DType, bool_, float64, int64, uint64
@@ -46,8 +48,8 @@ def not_equal(g: GraphWriter, a: Wire, b: Wire) -> Wire:
     return g("Not", compared(g, "Equal", a, b))
 
 
-@writes("identity", "fresh_variable", "stop_gradient", "known_alike")
-def identity(_g: GraphWriter, x: Wire) -> Wire:
+@writes("identity", "fresh_variable", "stop_gradient", "known_alike", "require_values")
+def identity(_g: GraphWriter, x: Wire, **_: Any) -> Wire:
     return x
 
 

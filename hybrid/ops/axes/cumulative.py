@@ -62,7 +62,8 @@ def running_sum(x: TensorType, *, axis: int) -> TensorType:
 
 @running_sum.reference
 def running_sum_reference(x, *, axis):
-    return np.cumsum(x, axis, dtype=x.dtype)
+    wide = {"f": np.longdouble}.get(x.dtype.kind, x.dtype)
+    return np.cumsum(x, axis, dtype=wide).astype(x.dtype)
 
 
 @running_sum.lowering

@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from hybrid.core.types import DEFAULT_FLOAT, int64
+from hybrid.core.types import DEFAULT_FLOAT, float32, float64, int64
 from hybrid.errors import ArgumentError
 from hybrid.ops.axes import reduction
 from hybrid.ops.axes.reduction import reduce_max, reduce_mean, reduce_min, reduce_sum
 from hybrid.ops.elementwise.arithmetic import absolute, divide, maximum, subtract
+from hybrid.ops.elementwise.bit_logic import logical_and
 from hybrid.ops.elementwise.comparison import isfinite, where
 from hybrid.ops.elementwise.exponential import exp, log
 from hybrid.ops.elementwise.powers import pow, sqrt, square
 from hybrid.ops.shapes.concatenation import concat, part
+from hybrid.ops.shapes.creation import ones
 from hybrid.ops.support.call_cache import remembered
 from hybrid.ops.support.derivatives import reshaped
 from hybrid.ops.support.dtypes import converted, identity, stop_gradient
@@ -36,14 +38,8 @@ def floating(x: Any) -> Any:
 @remembered
 def var(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool = False) -> Any:
     """The variance along ``axis``, divided by the number of elements less ``correction``."""
-    x = floating(x)
-    axes = normalize_axes("var", axis, len(x.shape))
-    count = math.prod(x.shape[a] for a in axes)
-    distance = square(x - reduce_mean(x, axis=axes, keepdims=True))
-    if correction == 0:
-        return reduce_mean(distance, axis=axes, keepdims=bool(keepdims))
-    total = reduce_sum(distance, axis=axes, keepdims=bool(keepdims))
-    return divide(total, float(max(count - correction, 0)))
+    share, scale = _spread("var", x, axis, correction, bool(keepdims))
+    return converted(share * scale * scale, floating(x).dtype)
 
 
 @remembered
@@ -52,7 +48,45 @@ def std(x: Any, /, axis: Any = None, *, correction: float = 0.0, keepdims: bool 
 
     So it is for the norm of a vector, which this is of the distances from the mean.
     """
-    return _root(var(x, axis, correction=correction, keepdims=keepdims), sqrt)
+    share, scale = _spread("std", x, axis, correction, bool(keepdims))
+    return converted(root(share, sqrt) * scale, floating(x).dtype)
+
+
+_UNITS = {  # where distances count in another unit, and in which: their squares are as they should
+    float32: ((2.0**60, 2.0**66), (2.0**-40, 2.0**-100)),
+    float64: ((2.0**500, 2.0**530), (2.0**-450, 2.0**-600)),
+}
+
+
+def _spread(name: str, x: Any, axis: Any, correction: float, keepdims: bool) -> tuple[Any, Any]:
+    """The variance in units of ``scale * scale``, a power of 2, so that it is near 1.
+
+    The unit is 1 unless squares of the greatest distance come near the ends of the dtype.
+    """
+    x = floating(x)
+    if x.dtype not in _UNITS:
+        x = converted(x, float32)  # half precision has too few numbers for squares
+    axes = normalize_axes(name, axis, len(x.shape))
+    count = math.prod(x.shape[a] for a in axes)
+    away = x - reduce_mean(x, axis=axes, keepdims=True)
+    if 0 in [x.shape[a] for a in axes]:
+        scale = reduce_sum(away, axis=axes, keepdims=True)  # of nothing
+    else:
+        scale = _unit(stop_gradient(reduce_max(absolute(away), axis=axes, keepdims=True)))
+    squares = square(away / scale)
+    if not keepdims:
+        scale = reshaped(scale, tuple(n for i, n in enumerate(x.shape) if i not in axes))
+    if correction == 0:
+        return reduce_mean(squares, axis=axes, keepdims=keepdims), scale
+    total = reduce_sum(squares, axis=axes, keepdims=keepdims)
+    return divide(total, max(count - correction, 0)), scale
+
+
+def _unit(greatest: Any) -> Any:
+    (large, large_unit), (small, small_unit) = _UNITS[greatest.dtype]
+    one = ones((), dtype=greatest.dtype)
+    tiny = where(logical_and(greatest < small, greatest > 0), small_unit, one)
+    return where(logical_and(greatest > large, greatest < math.inf), large_unit, tiny)
 
 
 @remembered
@@ -88,7 +122,7 @@ def vector_norm(x: Any, /, axis: Any = None, *, ord: float = 2, keepdims: bool =
     axes = normalize_axes("vector_norm", axis, len(x.shape))
     along = {"axis": axes, "keepdims": bool(keepdims)}
     if ord == 2:
-        return _root(reduce_sum(square(x), **along), sqrt)
+        return root(reduce_sum(square(x), **along), sqrt)
     if ord == 1:
         return reduce_sum(absolute(x), **along)
     if ord == math.inf:
@@ -100,10 +134,10 @@ def vector_norm(x: Any, /, axis: Any = None, *, ord: float = 2, keepdims: bool =
     zero = x == 0  # where a power's slope may be infinite
     powers = pow(absolute(where(zero, 1.0, x)), ord)
     total = reduce_sum(where(zero, 0.0 if ord > 0 else math.inf, powers), **along)
-    return _root(total, lambda t: pow(t, 1 / ord), 0.0 if ord > 0 else math.inf)
+    return root(total, lambda t: pow(t, 1 / ord), 0.0 if ord > 0 else math.inf)
 
 
-def _root(total: Any, function: Any, at_end: float = 0.0) -> Any:
+def root(total: Any, function: Any, at_end: float = 0.0) -> Any:
     """``function(total)``, whose slope is 0 where ``total`` is ``at_end``."""
     inside = total != at_end
     return where(inside, function(where(inside, total, 1.0)), 0.0)

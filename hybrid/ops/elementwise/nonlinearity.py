@@ -161,7 +161,7 @@ def softshrink(x: Any, lambd: float = 0.5) -> Any:
 @remembered
 def mish(x: Any) -> Any:
     """``x * tanh(softplus(x))`` (Misra 2019)."""
-    return _bounded(as_tensor(x), -1e30, 50.0, lambda x: x * tanh(softplus(x)))
+    return _bounded(as_tensor(x), -1e3, 50.0, lambda x: x * tanh(softplus(x)))
 
 
 @remembered

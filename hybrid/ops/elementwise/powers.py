@@ -7,10 +7,12 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.types import TensorType, promote_scalar
+from hybrid.errors import domain_error
 from hybrid.ir import Builder, interpreter, op
 from hybrid.ops.elementwise.bit_logic import logical_and, logical_not
 from hybrid.ops.elementwise.comparison import isfinite, where
 from hybrid.ops.elementwise.exponential import log
+from hybrid.ops.elementwise.value_checks import require_values
 from hybrid.ops.flow.control import cond
 from hybrid.ops.support.derivatives import diagonal, unbroadcast
 from hybrid.ops.support.dtypes import common
@@ -113,7 +115,10 @@ def hypot_vjp(ct, y, a, b):
 
 @op(kernel="pow", elementwise=True, promotes=True, name="pow")
 def power(a: TensorType, b: TensorType) -> TensorType:
-    """``a`` to the power ``b``; a negative power of an integer is 0 unless ``a`` is 1 or -1."""
+    """``a`` to the power ``b``; of integers the powers of 0 and more, which ``hybrid.pow`` sees to.
+
+    (A negative power of an integer is 0 here, unless ``a`` is 1 or -1.)
+    """
     require_numeric("pow", a=a, b=b)
     return broadcast_type("pow", a, b)
 
@@ -155,21 +160,35 @@ def power_vjp(ct, y, a, b):
 
 
 def pow(a: Any, b: Any) -> Any:
-    """``a`` to the power ``b``; the Python number 2 squares, unless it changes the dtype."""
+    """``a`` to the power ``b``; the Python number 2 squares, unless it changes the dtype.
+
+    An integer to a negative integer power is an ArgumentError.
+    """
     if not is_number(b) or is_number(a):
-        return power(a, b)
+        return power(a, _exponent_of(a, b))
+    a = as_tensor(a)
     if is_traced_number(b):
         return _traced_power(a, b)
-    a = as_tensor(a)
+    if b < 0 and promote_scalar(a.dtype, b).kind == "int":
+        raise domain_error("exponent", str(b))
     return square(a) if b == 2 and promote_scalar(a.dtype, b) is a.dtype else power(a, b)
+
+
+def _exponent_of(a: Any, b: Any) -> Any:
+    """``b``, no element of which may be negative where ``a`` to its power is an integer."""
+    floating = isinstance(a, float) if is_number(a) else as_tensor(a).dtype.is_floating
+    b = b if is_number(b) else as_tensor(b)
+    if floating or (isinstance(b, float) if is_number(b) else b.dtype.kind != "int"):
+        return b
+    return require_values(as_tensor(b), subject="exponent")
 
 
 def _traced_power(a: Any, b: Any) -> Any:
     """``a`` to the power of a Python number that is 2 or not when the plan runs."""
-    a, twice = as_tensor(a), b == 2
+    twice = b == 2
     if twice is False or promote_scalar(a.dtype, b) is not a.dtype:
-        return power(a, b)
-    base, exponent = common(a, b)
+        return power(a, _exponent_of(a, b))
+    base, exponent = common(a, _exponent_of(a, b))
     regions = []
     for name in ("then", "else"):
         builder = Builder(name)

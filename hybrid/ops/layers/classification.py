@@ -15,6 +15,7 @@ from hybrid.ops.elementwise.bit_logic import logical_and, logical_not
 from hybrid.ops.elementwise.comparison import where
 from hybrid.ops.elementwise.exponential import exp, log
 from hybrid.ops.elementwise.powers import square
+from hybrid.ops.elementwise.value_checks import require_values
 from hybrid.ops.index.indexing import as_indices, take, take_along_axis
 from hybrid.ops.layers.losses import paired, reduced, require_parameter, weighted
 from hybrid.ops.layers.softmax import class_at, class_entropy, log_softmax
@@ -264,9 +265,11 @@ def binary_cross_entropy(
 ) -> Any:
     """The negative log-likelihood of ``target`` under the probabilities ``input``.
 
-    Logarithms end at -100, and with them the gradient.  ``weight`` broadcasts to the terms.
+    Logarithms end at -100, and with them the gradient.  ``weight`` broadcasts to the terms.  What
+    is no probability is an ArgumentError.
     """
     input, target = paired("binary_cross_entropy", input, target)
+    input = require_values(input, subject="probability")
     loss = -(target * _bounded_log(input) + (1 - target) * _bounded_log(1 - input))
     return reduced(weighted("binary_cross_entropy", loss, weight), reduction)
 
@@ -291,12 +294,23 @@ def binary_cross_entropy_with_logits(
     """
     name = "binary_cross_entropy_with_logits"
     logits, target = paired(name, input, target)
-    if pos_weight is None:
-        loss = softplus(logits) - target * logits
-    else:
-        share = 1 + weighted(name, target, converted(as_tensor(pos_weight), target.dtype) - 1)
-        loss = (1 - target) * logits + share * softplus(-logits)
+    loss = _logit_entropy(name, logits, target, pos_weight)
     return reduced(weighted(name, loss, weight), reduction)
+
+
+def _logit_entropy(name: str, logits: Any, target: Any, pos_weight: Any = None) -> Any:
+    """``-pos_weight * target * log(s) - (1 - target) * log(1 - s)`` of ``s = sigmoid(logits)``.
+
+    A logarithm is that of ``1 + exp(-abs(logits))`` and a line, whose slope is exact: nothing large
+    cancels, so the loss of a confident and right prediction is small and not 0.
+    """
+    above = logits > 0
+    tail = softplus(where(above, -logits, logits))
+    slope = -target
+    if pos_weight is not None:
+        more = weighted(name, target, converted(as_tensor(pos_weight), target.dtype) - 1)
+        tail, slope = (1 + more) * tail, slope - more
+    return where(above, 1 - target, slope) * logits + tail
 
 
 @remembered_of_any
@@ -307,7 +321,7 @@ def multilabel_soft_margin_loss(
     name = "multilabel_soft_margin_loss"
     logits, target = paired(name, input, target)
     normalize_axis(name, -1, len(logits.shape))
-    loss = weighted(name, softplus(logits) - target * logits, weight)
+    loss = weighted(name, _logit_entropy(name, logits, target), weight)
     return reduced(mean(loss, axis=-1), reduction)
 
 

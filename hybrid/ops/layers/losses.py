@@ -12,10 +12,11 @@ from hybrid.ops.elementwise.arithmetic import absolute, maximum
 from hybrid.ops.elementwise.comparison import where
 from hybrid.ops.elementwise.exponential import exp, log
 from hybrid.ops.elementwise.powers import rsqrt, square
+from hybrid.ops.elementwise.value_checks import require_values
 from hybrid.ops.matrix.norms import pairwise_distance
 from hybrid.ops.support.call_cache import remembered_of_any
 from hybrid.ops.support.derivatives import reshaped
-from hybrid.ops.support.dtypes import common
+from hybrid.ops.support.dtypes import common, stop_gradient
 from hybrid.ops.support.operand_checks import as_tensor, is_number, listed, type_of
 
 
@@ -152,7 +153,8 @@ def gaussian_nll_loss(
     """The negative log-likelihood of ``target`` under normal distributions of mean ``input``.
 
     ``var``, their variance, broadcasts to them, or has their shape without the last axis; it counts
-    as ``eps`` at least.  ``full`` adds the constant ``log(2 pi) / 2``.
+    as ``eps`` at least, which changes values and not what gradients flow back to it.  ``full`` adds
+    the constant ``log(2 pi) / 2``.  A variance below 0 is an ArgumentError.
     """
     name = "gaussian_nll_loss"
     require_parameter(name, "eps", eps, 0)
@@ -168,7 +170,8 @@ def gaussian_nll_loss(
             why="It must broadcast to that, or have its shape without the last axis.",
             fix="change its shape with reshape or expand_dims",
         )
-    var = maximum(var, eps)
+    var = require_values(var, subject="variance")
+    var = where(var < eps, eps + (var - stop_gradient(var)), var)
     loss = 0.5 * (log(var) + square(input - target) / var)
     return reduced(loss + 0.5 * math.log(2 * math.pi) if full else loss, reduction)
 

@@ -15,6 +15,7 @@ from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ir import op
 from hybrid.ops.index.indexing import take_slices
 from hybrid.ops.spatial.pools import adaptive_average
+from hybrid.ops.spatial.weighted_taps import antialiased, cubic
 from hybrid.ops.spatial.windows import is_trivial, per_axis, require_within
 from hybrid.ops.support import axis_ties
 from hybrid.ops.support.call_cache import remembered_of_any
@@ -155,7 +156,8 @@ def resample_spread_samples(draw):
 # Functions ---------------------------------------------------------------------------------------
 
 LINEAR = {1: "linear", 2: "bilinear", 3: "trilinear"}
-MODES = ("nearest", "nearest-exact", "area", *LINEAR.values())
+CUBIC = "bicubic"
+MODES = ("nearest", "nearest-exact", "area", *LINEAR.values(), CUBIC)
 
 
 @remembered_of_any
@@ -166,16 +168,19 @@ def interpolate(
     mode: str = "nearest",
     align_corners: bool | None = None,
     recompute_scale_factor: bool | None = None,
+    antialias: bool = False,
 ) -> Any:
     """[N, C, *spatial] with its spatial axes stretched to ``size``, or by ``scale_factor``.
 
     With s the old size by the new one (or 1 / ``scale_factor``), element i of the result is that at
     ``i * s``, rounded down ("nearest"), the one round ``(i + 0.5) * s`` ("nearest-exact"), or lies
     between those round ``(i + 0.5) * s - 0.5`` ("linear", "bilinear" and "trilinear", for one to
-    three axes).  "area" is ``adaptive_avg_pool`` of the new sizes: the means of the elements that
-    each covers, in whole or in part.  With ``align_corners`` linear modes keep the first and last
-    elements where they are; ``recompute_scale_factor`` takes s from the sizes, also with
-    ``scale_factor``.  Nearest places are computed in float32, as PyTorch does.
+    three axes; "bicubic" for two, by Keys' filter of 1981 with a = -0.75).  "area" is
+    ``adaptive_avg_pool`` of the new sizes: the means of the elements that each covers, in whole or
+    in part.  With ``align_corners`` linear modes and "bicubic" keep the first and last elements
+    where they are; ``recompute_scale_factor`` takes s from the sizes, also with ``scale_factor``.
+    ``antialias`` lets the filters of "bilinear" and "bicubic" be as wide as an element of the
+    result, as Pillow does.  Nearest places are computed in float32, as PyTorch does.
     """
     given = x = as_tensor(input)
     rank = len(x.shape) - 2
@@ -187,16 +192,24 @@ def interpolate(
         )
     require_choice("mode", mode, MODES)
     near, area = mode.startswith("nearest"), mode == "area"
-    if not (near or area) and mode != LINEAR[rank]:
+    if not (near or area or mode == LINEAR[rank] or (mode == CUBIC and rank == 2)):
         raise ArgumentError(
             f'interpolate got mode "{mode}" for {type_of(x)}',
-            why=f'With as many spatial axes it is called "{LINEAR[rank]}".',
-            fix="give that mode",
+            why="That mode is for two spatial axes."
+            if mode == CUBIC
+            else f'With as many spatial axes it is called "{LINEAR[rank]}".',
+            fix=f'give "{LINEAR[rank]}"' if mode == CUBIC else "give that mode",
+        )
+    if antialias and (rank != 2 or near or area):
+        raise ArgumentError(
+            f'interpolate got antialias=True and mode "{mode}"',
+            why='Filters of "bilinear" and "bicubic" can be wider, others cannot.',
+            fix="leave antialias out, or give one of these modes",
         )
     if (near or area) and align_corners:
         raise ArgumentError(
             f'interpolate got align_corners=True and mode "{mode}"',
-            why="Only linear modes align corners.",
+            why="Only linear modes and bicubic align corners.",
             fix="leave align_corners out",
         )
     if not near:
@@ -214,12 +227,17 @@ def interpolate(
             scale = (n - 1) / (count - 1) if count > 1 else 0.0
         if n == count and scale == 1:
             continue
+        along = {"axis": 2 + axis, "count": count, "scale": scale, "align": bool(align_corners)}
         if near:
             given = n, count, scale, mode == "nearest-exact"
             places = (
                 open_array("nearest", (count,), *given) if any_open(*given) else _nearest(*given)
             )
             x = take_slices(x, as_tensor(places), axis=2 + axis)
+        elif antialias:
+            x = antialiased(x, **along, kind="cubic" if mode == CUBIC else "linear")
+        elif mode == CUBIC:
+            x = cubic(x, **along)
         else:
             align = bool(align_corners)
             scale = scale if isinstance(scale, float) else float(scale)

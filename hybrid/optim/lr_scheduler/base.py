@@ -81,6 +81,10 @@ class LRScheduler:
         rates = self.rates_at(epoch, rates)
         return [epoch], rates, self.momenta_at(epoch)
 
+    def handed_over(self, rates: Sequence[float]) -> Numbers:
+        """The rates to begin with where another scheduler has led to ``rates``."""
+        return list(self.base_lrs)
+
     def momenta_at(self, epoch: int) -> Numbers:
         """The momenta of step ``epoch``; none unless ``sets_momentum``."""
         return []

@@ -88,7 +88,8 @@ class _Composed(LRScheduler):
 class SequentialLR(_Composed):
     """The first of ``schedulers`` up to the first of ``milestones``, then the next, and so on.
 
-    Each begins, at its milestone, at its step 0 and with the rates that the groups began with.
+    Each begins, at its milestone, at its step 0 and with the rates that the groups began with
+    (``MultiplicativeLR`` with those of the step before).
     """
 
     def __init__(
@@ -117,7 +118,8 @@ class SequentialLR(_Composed):
         at = bisect_right(self.milestones, epoch)
         scheduler = self._schedulers[at]
         if epoch == (self.milestones[at - 1] if at else 0):
-            parts[at], rates = scheduler.first_state(-1), scheduler.base_lrs
+            parts[at] = scheduler.first_state(-1)
+            rates = scheduler.handed_over(rates) if at else scheduler.base_lrs
         parts[at], rates, momenta = scheduler.advance(parts[at], rates)
         if self.sets_momentum and not momenta:
             momenta = self._momenta()

@@ -235,11 +235,18 @@ class LambdaLR(_Lambda):
 
 
 class MultiplicativeLR(_Lambda):
-    """The rate of the step before times ``lr_lambda(epoch)``, from epoch 1 on."""
+    """The rate of the step before times ``lr_lambda(epoch)``, from epoch 1 on.
+
+    After another scheduler of a ``SequentialLR`` it goes on from that one's rates, from epoch 0 on.
+    """
 
     def rates_at(self, epoch: int, rates: Sequence[float]) -> Numbers:
-        if epoch == 0:
-            return list(rates)
+        return list(rates) if epoch == 0 else self._scaled(epoch, rates)
+
+    def handed_over(self, rates: Sequence[float]) -> Numbers:
+        return self._scaled(0, rates)
+
+    def _scaled(self, epoch: int, rates: Sequence[float]) -> Numbers:
         return [
             rate * float(function(epoch))
             for rate, function in zip(rates, self.lr_lambdas, strict=True)

@@ -101,3 +101,23 @@ ERRORS = {
 def test_errors(call, error, match) -> None:
     with pytest.raises(error, match=match):
         call()
+
+
+@pytest.mark.parametrize("reduction", ["none", "mean", "sum"])
+def test_targets_one_after_the_other(reduction: str) -> None:
+    flat = np.concatenate([row[:n] for row, n in zip(TARGETS, LENGTHS, strict=True)])
+    logs = F.log_softmax(hy.asarray(LOGITS))
+    want = F.ctc_loss(logs, TARGETS, INPUTS, LENGTHS, reduction=reduction)
+    for lengths in (LENGTHS, tuple(LENGTHS.tolist()), hy.asarray(LENGTHS)):
+        found = F.ctc_loss(logs, flat, INPUTS, lengths, reduction=reduction)
+        np.testing.assert_array_equal(found.numpy(), want.numpy())
+    traced = hy.hybridize(lambda *args: F.ctc_loss(*args, reduction=reduction))
+    found = traced(logs, hy.asarray(flat), hy.asarray(INPUTS), hy.asarray(LENGTHS))
+    np.testing.assert_allclose(found.numpy(), want.numpy(), rtol=1e-12)
+    with pytest.raises(ShapeError) as caught:
+        F.ctc_loss(logs, flat[1:], INPUTS, LENGTHS)
+    assert str(caught.value) == (
+        "ctc_loss cannot take i64[7] as targets of 8 labels in all\nIn one dimension they are the "
+        "labels of all sequences, one after the other.\nFix: give sum(target_lengths) labels, or "
+        "[N, S]."
+    )

@@ -21,7 +21,32 @@ def test_as_numpy(dtype, shape) -> None:
         for name, run in (("cumulative_sum", np.cumsum), ("cumulative_prod", np.cumprod)):
             found = getattr(hy, name)(hy.asarray(a), axis=axis).numpy()
             assert found.dtype == np.dtype(to)
-            np.testing.assert_array_equal(found, run(a, axis, dtype=to))
+            if name == "cumulative_sum" and dtype.startswith("float"):
+                wanted = np.cumsum(a, axis, dtype=np.longdouble).astype(to)
+                np.testing.assert_allclose(found, wanted, rtol=np.finfo(to).eps, atol=0)
+            else:
+                np.testing.assert_array_equal(found, run(a, axis, dtype=to))
+
+
+@pytest.mark.parametrize(("dtype", "within"), [("float32", 1e-7), ("float64", 3e-16)])
+@pytest.mark.parametrize("shape", [(300_000,), (100_000, 3), (3, 100_000)])
+def test_running_sums_of_many_terms(dtype: str, within: float, shape: tuple[int, ...]) -> None:
+    axis = int(np.argmax(shape))
+    x = np.full(shape, 0.1, dtype)
+    exact = np.arange(1, shape[axis] + 1, dtype=np.longdouble) * np.longdouble(x.flat[0])
+    found = hy.cumulative_sum(hy.asarray(x), axis=axis).numpy()
+    for row in np.moveaxis(found, axis, -1).reshape(-1, shape[axis]):
+        np.testing.assert_allclose(row.astype(np.longdouble), exact, rtol=within)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_running_sums_at_the_ends(dtype: str) -> None:
+    x = np.array([-0.0, -0.0, 1e30, 1.0, -1e30, np.inf, 1.0, -np.inf, 2.0], dtype)
+    with np.errstate(invalid="ignore"):
+        found = hy.cumulative_sum(hy.asarray(x)).numpy()
+    assert np.signbit(found[:2]).all()
+    want = [0, 0, x[2], x[2], 1 if dtype == "float64" else 0, np.inf, np.inf, np.nan, np.nan]
+    np.testing.assert_array_equal(found, np.array(want, dtype))
 
 
 def test_what_may_be_asked_for() -> None:

@@ -62,6 +62,69 @@ def test_sizes(shape, size, mode):
     np.testing.assert_allclose(got.numpy(), want, rtol=1e-12, atol=1e-14)
 
 
+def cubic(distance, a):
+    d = abs(distance)
+    if d <= 1:
+        return (a + 2) * d**3 - (a + 3) * d**2 + 1
+    return a * d**3 - 5 * a * d**2 + 8 * a * d - 4 * a if d < 2 else 0.0
+
+
+def filtered(x, axis, count, scale, mode, align, antialias):
+    """One axis of ``x`` by the sums that the documentation speaks of, element by element."""
+    n, rows = x.shape[axis], []
+    wide = max(scale, 1.0) if antialias else 1.0
+    for i in range(count):
+        place = i * scale if align and not antialias else (i + 0.5) * scale - 0.5
+        around = range(math.floor(place - 2 * wide) - 1, math.ceil(place + 2 * wide) + 2)
+        weights = {}
+        for j in around:
+            away = (place - j) / wide
+            weight = cubic(away, -0.5 if antialias else -0.75)
+            if mode == "bilinear":
+                weight = max(0.0, 1 - abs(away))
+            if not antialias:  # beyond the ends the last element counts
+                j = min(max(j, 0), n - 1)
+            elif not 0 <= j < n:
+                continue
+            weights[j] = weights.get(j, 0.0) + weight
+        total = sum(weights.values()) if antialias else 1.0
+        rows.append(sum(np.take(x, j, axis) * (w / total) for j, w in weights.items()))
+    return np.stack(rows, axis)
+
+
+@pytest.mark.parametrize(
+    ("mode", "antialias"), [("bicubic", False), ("bicubic", True), ("bilinear", True)]
+)
+@pytest.mark.parametrize("align", [False, True])
+@pytest.mark.parametrize("size", [(5, 4), (14, 20), (1, 1), (7, 9), (3, 20)])
+def test_filters(mode, antialias, align, size):
+    x = want = drawn(2, 3, 7, 9)
+    for axis, count in sorted(enumerate(size, 2), key=lambda a: a[1] / x.shape[a[0]]):
+        n = x.shape[axis]
+        scale = n / count if not align else (n - 1) / (count - 1) if count > 1 else 0.0
+        if n != count:
+            want = filtered(want, axis, count, scale, mode, align, antialias)
+
+    def resized(x):
+        return hy.interpolate(x, size, mode=mode, align_corners=align, antialias=antialias)
+
+    got = resized(hy.asarray(x))
+    np.testing.assert_allclose(got.numpy(), want, rtol=1e-9, atol=1e-11)
+    assert same(hy.hybridize(resized)(hy.asarray(x)), got)
+    hy.check_grads(resized, hy.asarray(x[:1, :1]))
+
+
+def test_open_sizes_by_cubic_filters():
+    @hy.hybridize(ledger=False)
+    def doubled(x):
+        return hy.interpolate(x, scale_factor=2.0, mode="bicubic")
+
+    for n in range(3, 9):
+        x = hy.asarray(drawn(1, 2, n, n + 1))
+        assert same(doubled(x), hy.interpolate(x, scale_factor=2.0, mode="bicubic"))
+    assert len(doubled.plans) <= 2
+
+
 @pytest.mark.parametrize(("shape", "size"), [*SIZES, ((2, 3, 7, 8), (1, 1)), ((1, 1, 4), (4,))])
 def test_areas(shape, size):
     x = hy.asarray(drawn(*shape))
@@ -254,7 +317,7 @@ REFUSED = [  # (name, call, error, text)
         lambda: hy.interpolate(X, 2, mode="cubic"),
         ArgumentError,
         'mode=\'cubic\' is unknown\nFix: use "nearest" or "nearest-exact" or "area" or "linear" '
-        'or "bilinear" or "trilinear".',
+        'or "bilinear" or "trilinear" or "bicubic".',
     ),
     (
         "the mode of another rank",
@@ -268,14 +331,28 @@ REFUSED = [  # (name, call, error, text)
         lambda: hy.interpolate(X, 2, align_corners=True),
         ArgumentError,
         'interpolate got align_corners=True and mode "nearest"\n'
-        "Only linear modes align corners.\nFix: leave align_corners out.",
+        "Only linear modes and bicubic align corners.\nFix: leave align_corners out.",
     ),
     (
         "corners of areas",
         lambda: hy.interpolate(X, 2, mode="area", align_corners=True),
         ArgumentError,
         'interpolate got align_corners=True and mode "area"\n'
-        "Only linear modes align corners.\nFix: leave align_corners out.",
+        "Only linear modes and bicubic align corners.\nFix: leave align_corners out.",
+    ),
+    (
+        "a cube of one axis",
+        lambda: hy.interpolate(hy.ones((1, 2, 3)), 2, mode="bicubic"),
+        ArgumentError,
+        'interpolate got mode "bicubic" for f32[1,2,3]\nThat mode is for two spatial axes.\n'
+        'Fix: give "linear".',
+    ),
+    (
+        "areas of a wider filter",
+        lambda: hy.interpolate(hy.ones((1, 2, 3, 3)), 2, mode="area", antialias=True),
+        ArgumentError,
+        'interpolate got antialias=True and mode "area"\nFilters of "bilinear" and "bicubic" can '
+        "be wider, others cannot.\nFix: leave antialias out, or give one of these modes.",
     ),
     (
         "integers between integers",

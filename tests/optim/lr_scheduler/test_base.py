@@ -186,6 +186,20 @@ SCHEDULES = {
             b * (0.5 + 0.5 * t / 3) if t < 3 else b * 0.9 ** (t - 3) * 0.5 ** ((t - 3) // 2)
         ),
     ),
+    "sequence that goes on": (
+        lambda o: SequentialLR(
+            o,
+            [ExponentialLR(o, 0.5), MultiplicativeLR(o, lambda e: 0.9 - e / 8), StepLR(o, 1, 0.5)],
+            [3, 5],
+        ),
+        lambda b, t: (
+            b * 0.5**t
+            if t < 3
+            else b * 0.25 * 0.9 * (0.775 if t == 4 else 1)
+            if t < 5
+            else b * 0.5 ** (t - 5)
+        ),
+    ),
     "own": (own, lambda b, t: b * 0.5**t),
 }
 
