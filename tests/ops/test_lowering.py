@@ -36,6 +36,22 @@ CASES = [  # (name, graph, the kernels of its steps; "map" for elementwise ones)
         ["copy", "copy", "matmul"],
     ),
     (
+        "a row of each matrix of a stack, in place",
+        """graph @g(%x: f32[4,8,3], %w: f32[3,5]) {
+          %s: f32[4,1,3] = slice %x {size=(4, 1, 3), start=(0, 7, 0), step=(1, 1, 1)}
+          %y: f32[4,1,5] = matmul %s, %w
+          return %y }""",
+        ["matmul"],
+    ),
+    (
+        "such rows of which not every item is taken",
+        """graph @g(%x: f32[4,8,6], %w: f32[3,5]) {
+          %s: f32[4,1,3] = slice %x {size=(4, 1, 3), start=(0, 7, 0), step=(1, 1, 2)}
+          %y: f32[4,1,5] = matmul %s, %w
+          return %y }""",
+        ["copy", "matmul"],
+    ),
+    (
         "a stack in reverse has to be copied",
         """graph @g(%x: f32[4,8,3], %w: f32[3,5]) {
           %f: f32[4,8,3] = flip %x {axis=(0,)}
@@ -111,6 +127,14 @@ CASES = [  # (name, graph, the kernels of its steps; "map" for elementwise ones)
         ["map"],
     ),
 ]
+
+
+def test_rows_of_a_stack_are_the_rows_of_one_product():
+    """As where they are dense: the kernel sums in another order where there is but one row."""
+    text = next(text for name, text, _ in CASES if name.startswith("a row of each matrix"))
+    (step,) = lower(parse(text)).steps
+    shapes = [view.shape for view in (*step.inputs, *step.outputs)]
+    assert shapes == [(1, 4, 3), (1, 3, 5), (1, 4, 5)]
 
 
 @pytest.mark.parametrize(("_name", "text", "kernels"), CASES, ids=[c[0] for c in CASES])

@@ -18,11 +18,11 @@
  * Aliasing   c overlaps no input.
  * Post-ops   applied to ranges of rows, or to pieces of rows, as soon as they are finished.
  * Accuracy   a chain of multiply-adds for each block of at most D k (384 f32, 192 f64), blocks
- *            added in order; one row or one column, without a batch: interleaved chains
+ *            added in order; of products with one row or one column: interleaved chains
  *            (matmul/vector.inc.c).  |error| <= (D + K / D) half ulp of sum |a * b|; in practice
  *            about the square root of that.
- * Bits       the order of summation of an element is given by K, and by whether the product is a
- *            single row or column; never by the layout of a and b.  Integers wrap.
+ * Bits       the order of summation of an element is given by K, and by whether M or N is 1; never
+ *            by the batch, nor by the layout of a and b.  Integers wrap.
  */
 #pragma once
 
@@ -34,6 +34,7 @@
 #define MATMUL_DEPTH_BYTES 1536         /* of at most this many items of k is one chain */
 #define MATMUL_AHEAD 8                  /* k between a line of B and its use */
 #define MATMUL_VECTOR_BYTES (128 << 10) /* of a matrix, for one task of a product with a vector */
+#define MATMUL_NEAR_BYTES (128 << 10)   /* of a matrix, up to which a row of it is read in pieces */
 #define MATMUL_FEW 4                    /* panels of rows that go down the columns together */
 #define MATMUL_SHARES 4                 /* of this many, or twice, ... tasks threads have as many each */
 #define MATMUL_STRIPE 2048              /* rows of a shared copy of A */

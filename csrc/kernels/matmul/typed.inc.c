@@ -56,20 +56,28 @@ HYB_KERNEL(N(matmul))
         return HYB_OK;
     }
 
-    /* Shapes alone decide here: the two ways sum in different orders. */
-    if (o.batch == 1 && o.k >= LANES && (o.m == 1 || o.n == 1)) {
-        if (o.m == 1) {
-            N(matmul_vector_job) job = {a, b, c, o.n, o.k, o.b_row, o.b_col, 0, call->post};
+    /* With one right matrix for all, rows that are evenly apart are those of one product. */
+    const bool even = o.m == 1 || o.a_batch == o.m * o.a_row;
+    const int64_t a_row = o.m == 1 ? o.a_batch : o.a_row;
+    const bool folds = o.batch > 1 && o.b_batch == 0 && even && (o.a_col == 1 || a_row == 1);
+
+    /* The two ways sum in different orders: sizes alone decide, whatever the batch and where it
+     * lies.  (So products of one row each are folded by callers alone, who know that they may.) */
+    if (o.k >= LANES && (o.m == 1 || o.n == 1)) {
+        N(matmul_vector_job) job = {.x = a, .w = b, .y = c, .n = o.n, .k = o.k, .w_row = o.b_row,
+                                    .w_col = o.b_col, .batch = o.batch, .x_batch = o.a_batch,
+                                    .w_batch = o.b_batch, .post = call->post};
+        if (o.n > 1)
             return N(matmul_vector)(&job, o.a_col);
-        }
-        N(matmul_vector_job) job = {b, a, c, o.m, o.k, o.a_col, o.a_row, 0, call->post};
+        job.x = b, job.w = a, job.n = o.m, job.w_row = o.a_col, job.w_col = o.a_row;
+        job.x_batch = o.b_batch, job.w_batch = o.a_batch;
+        if (folds)
+            job.n *= o.batch, job.w_col = a_row, job.batch = 1;
         return N(matmul_vector)(&job, o.b_row);
     }
 
     /* From here on an element is summed in one order only, so layouts may choose the way. */
-    const bool even = o.m == 1 || o.a_batch == o.m * o.a_row;
-    const int64_t a_row = o.m == 1 ? o.a_batch : o.a_row;
-    if (o.batch > 1 && o.b_batch == 0 && even && (o.a_col == 1 || a_row == 1)) {
+    if (folds) {
         o.m *= o.batch;
         o.a_row = a_row;
         o.batch = 1;

@@ -1,4 +1,5 @@
-/* matmul/vector.inc.c - one row times a matrix: y[j] = sum over k of x[k] * w(k, j).
+/* matmul/vector.inc.c - one row times a matrix, or a stack of such products: y[j] = sum over k of
+ * x[k] * w(k, j).
  *
  * Such a product reads every item of W once, so it runs as fast as W arrives, and W must be read in
  * the order in which it lies in memory.  The sum of a column is therefore LANES interleaved sums,
@@ -12,14 +13,16 @@
 /* Vectors of a piece of a row of W, 1 KiB: long enough to be read as fast as whole rows, and its
  * LANES sums per column stay in the first-level cache. */
 #define PIECE (1024 / HYB_VECTOR_BYTES)
+#define MATMUL_SUMS (HYB_VECTOR_BYTES == 64 ? 16 : 8) /* in registers */
 
 typedef struct {
     const T        *x; /* dense */
     const T        *w;
     T              *y;
     int64_t         n, k, w_row, w_col;
-    int64_t         chunk; /* columns of one unit of work */
+    int64_t         batch, x_batch, w_batch; /* products, and from one to the next */
     const hyb_post *post;
+    int64_t         chunk, units; /* columns of one unit of work; units of a product */
 } N(matmul_vector_job);
 
 static inline __attribute__((always_inline)) V N(matmul_fold)(V sum[LANES])
@@ -94,6 +97,81 @@ static void N(matmul_vector_along)(const N(matmul_vector_job) *job, int64_t begi
     }
 }
 
+/* y of `vectors` vectors of columns: the sums of each, `step` vectors apart, are folded. */
+static inline void N(matmul_vector_put)(const V *sum, int64_t step, int64_t vectors, T *y,
+                                        int64_t count)
+{
+    for (int64_t v = 0; v < vectors; v++, count -= LANES) {
+        V column[LANES];
+#pragma GCC unroll 16
+        for (int l = 0; l < LANES; l++)
+            column[l] = sum[l * step + v];
+        const V result = N(matmul_fold)(column);
+        if (count >= LANES)
+            N(v_store)(y + v * LANES, result);
+        else
+            N(v_store_part)(y + v * LANES, result, count);
+    }
+}
+
+/* total[l][v] += x[l] * w(l, v) of some rows and vectors, the last one of `last` items. */
+static inline __attribute__((always_inline)) void
+N(matmul_add_rows)(V (*total)[4], int rows, int vectors, const T *x, const T *w, int64_t w_row,
+                   int64_t last)
+{
+#pragma GCC unroll 16
+    for (int l = 0; l < rows; l++)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; v++) {
+            const T *from = w + l * w_row + v * LANES;
+            const bool whole = v + 1 < vectors || last == LANES;
+            total[l][v] += x[l] * (whole ? N(v_load)(from) : N(v_load_part)(from, last));
+        }
+}
+
+/* A few vectors of columns: as many sums of each at a time as stay in registers. */
+static inline __attribute__((always_inline)) void
+N(matmul_few)(const N(matmul_vector_job) *job, const int vectors, const T *w, T *y, int64_t count)
+{
+    const int rows = MATMUL_SUMS / vectors < LANES ? MATMUL_SUMS / vectors : LANES;
+    const int64_t k = job->k, tail = k % LANES, step = job->w_row;
+    const int64_t last = matmul_smaller(count - (vectors - 1) * LANES, LANES);
+    V sum[LANES][4];
+    for (int first = 0; first < LANES; first += rows) {
+        V total[LANES][4];
+#pragma GCC unroll 16
+        for (int l = 0; l < rows; l++)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++)
+                total[l][v] = (V){0};
+        const T *x = job->x + first, *row = w + first * step;
+        if (last == LANES)
+            for (int64_t left = k; left >= LANES; left -= LANES, x += LANES, row += LANES * step)
+                N(matmul_add_rows)(total, rows, vectors, x, row, step, LANES);
+        else
+            for (int64_t left = k; left >= LANES; left -= LANES, x += LANES, row += LANES * step)
+                N(matmul_add_rows)(total, rows, vectors, x, row, step, last);
+        if (tail != 0) {
+            x -= LANES - tail, row -= (LANES - tail) * step;
+#pragma GCC unroll 16
+            for (int l = 0; l < rows; l++) {
+                if (first + l >= LANES - tail)
+                    N(matmul_add_rows)(total + l, 1, vectors, x + l, row + l * step, step, last);
+                else
+#pragma GCC unroll 4
+                    for (int v = 0; v < vectors; v++)
+                        total[l][v] += (V){0};
+            }
+        }
+#pragma GCC unroll 16
+        for (int l = 0; l < rows; l++)
+#pragma GCC unroll 4
+            for (int v = 0; v < vectors; v++)
+                sum[first + l][v] = total[l][v];
+    }
+    N(matmul_vector_put)(&sum[0][0], 4, vectors, y, count);
+}
+
 /* sum[v] += x[0] * w(0, v) + x[step] * w(step, v) ..., `groups` times, in this order. */
 static inline __attribute__((always_inline)) void
 N(matmul_piece)(V *sum, int groups, const T *x, const T *w, int64_t w_row, int64_t count)
@@ -137,59 +215,80 @@ static void N(matmul_vector_across)(const N(matmul_vector_job) *job, int64_t beg
                 N(matmul_piece)(sum[l], 1, job->x + k - LANES + l, w + (k - LANES + l) * step, step,
                                 count);
         }
-        for (int64_t v = 0; v < vectors; v++) {
-            V column[LANES];
-#pragma GCC unroll 16
-            for (int l = 0; l < LANES; l++)
-                column[l] = sum[l][v];
-            const V result = N(matmul_fold)(column);
-            T *y = job->y + first + v * LANES;
-            if ((v + 1) * LANES <= count)
-                N(v_store)(y, result);
-            else
-                N(v_store_part)(y, result, count - v * LANES);
-        }
+        N(matmul_vector_put)(&sum[0][0], PIECE, vectors, job->y + first, count);
+    }
+}
+
+/* The same where W is near: its pieces need not be long. */
+static void N(matmul_vector_near)(const N(matmul_vector_job) *job, int64_t begin, int64_t end)
+{
+    for (int64_t left = end - begin, wide; left > 0; left -= wide) {
+        const T *w = job->w + end - left;
+        T *y = job->y + end - left;
+        wide = LANES * (left > 3 * LANES ? 4 : left > LANES ? 2 : 1);
+        if (wide == 4 * LANES)
+            N(matmul_few)(job, 4, w, y, matmul_smaller(left, wide));
+        else if (wide == 2 * LANES)
+            N(matmul_few)(job, 2, w, y, matmul_smaller(left, wide));
+        else
+            N(matmul_few)(job, 1, w, y, left);
     }
 }
 
 static hyb_status N(matmul_vector_chunks)(void *context, int64_t begin, int64_t end)
 {
     const N(matmul_vector_job) *job = context;
+    const bool near = job->k * job->n <= MATMUL_NEAR_BYTES / (int64_t)sizeof(T);
     for (int64_t unit = begin; unit < end; unit++) {
-        const int64_t first = unit * job->chunk;
-        const int64_t last = first + job->chunk < job->n ? first + job->chunk : job->n;
+        const int64_t i = job->units == 1 ? unit : matmul_quotient(unit, job->units);
+        const int64_t first = (unit - i * job->units) * job->chunk;
+        const int64_t last = matmul_smaller(first + job->chunk, job->n);
+        N(matmul_vector_job) one = *job;
+        one.x += i * job->x_batch;
+        one.w += i * job->w_batch;
+        one.y += i * job->n;
         if (job->w_row == 1)
-            N(matmul_vector_along)(job, first, last);
+            N(matmul_vector_along)(&one, first, last);
+        else if (near)
+            N(matmul_vector_near)(&one, first, last);
         else
-            N(matmul_vector_across)(job, first, last);
+            N(matmul_vector_across)(&one, first, last);
         if (job->post)
-            job->post->apply(job->post->context, first, last - first);
+            job->post->apply(job->post->context, i * job->n + first, last - first);
     }
     return HYB_OK;
 }
 
-/* Takes a product of one row; x_step is the distance of the items of x. */
+/* Takes products of one row; x_step is the distance of the items of x. */
 static hyb_status N(matmul_vector)(N(matmul_vector_job) *job, int64_t x_step)
 {
+    const int64_t k = job->k;
     if (x_step != 1) {
-        T *x = hyb_scratch((size_t)job->k * sizeof(T));
+        const int64_t rows = job->x_batch == 0 ? 1 : job->batch;
+        T *x = hyb_scratch((size_t)(rows * k) * sizeof(T));
         if (!x)
-            return hyb_fail(HYB_NO_MEMORY, "matmul: no memory for a row of %lld items",
-                            (long long)job->k);
-        for (int64_t i = 0; i < job->k; i++)
-            x[i] = job->x[i * x_step];
+            return hyb_fail(HYB_NO_MEMORY, "matmul: no memory for %lld rows of %lld items",
+                            (long long)rows, (long long)k);
+        for (int64_t row = 0; row < rows; row++)
+            for (int64_t i = 0; i < k; i++)
+                x[row * k + i] = job->x[row * job->x_batch + i * x_step];
         job->x = x;
+        job->x_batch = rows == 1 ? 0 : k;
     }
     /* Units of whole pieces, about MATMUL_VECTOR_BYTES of W each, and not many more than 64. */
     const int64_t piece = PIECE * LANES, pieces = (job->n + piece - 1) / piece;
-    int64_t per_unit = MATMUL_VECTOR_BYTES / (piece * (int64_t)sizeof(T)) / job->k;
+    int64_t per_unit = MATMUL_VECTOR_BYTES / (piece * (int64_t)sizeof(T)) / k;
     if (per_unit < 1 + pieces / 64)
         per_unit = 1 + pieces / 64;
     job->chunk = per_unit * piece;
-    const int64_t units = (pieces + per_unit - 1) / per_unit;
-    if (units < 2)
-        return N(matmul_vector_chunks)(job, 0, units);
-    return hyb_parallel_for(units, 1, N(matmul_vector_chunks), job);
+    job->units = (pieces + per_unit - 1) / per_unit;
+    const int64_t items = matmul_smaller(job->chunk, job->n) * k;
+    const int64_t grain = 1 + MATMUL_VECTOR_BYTES / (int64_t)sizeof(T) / (items + 1);
+    const int64_t count = job->batch * job->units;
+    if (count <= grain || count == 1)
+        return N(matmul_vector_chunks)(job, 0, count);
+    return hyb_parallel_for(count, job->batch == 1 ? 1 : grain, N(matmul_vector_chunks), job);
 }
 
+#undef MATMUL_SUMS
 #undef PIECE

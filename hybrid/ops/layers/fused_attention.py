@@ -66,9 +66,13 @@ def require_mask(name: str, q: TensorType, k: TensorType, mask: TensorType) -> N
 
 
 def heads_of(emit: Any, view: Any, rank: int) -> Any:
-    """A view with two leading axes before the last ``rank``, of which the last one is dense."""
+    """A view with two leading axes before the last ``rank``, of which the last one is dense.
+
+    None of them is walked backwards.
+    """
     lead = view.shape[: view.rank - rank]
-    if len(lead) > 2 or (rank == 2 and view.shape[-1] != 1 and view.strides[-1] != 1):
+    apart = rank == 2 and view.shape[-1] != 1 and view.strides[-1] != 1
+    if len(lead) > 2 or apart or min(view.strides) < 0:
         view = emit.dense(view)
     if len(lead) > 2:
         return view.reshape((math.prod(lead[:-1]), *view.shape[len(lead) - 1 :]))
@@ -80,7 +84,8 @@ def heads_of(emit: Any, view: Any, rank: int) -> Any:
 def mask_heads(emit: Any, mask: Any, scores: Shape) -> Any:
     """The mask spread over heads and queries without copies of it, if that can be."""
     lead, behind = scores[:-2], mask.shape[-2:]
-    if behind[-1] != scores[-1] or (behind[-1] != 1 and mask.strides[-1] != 1):
+    apart = behind[-1] != 1 and mask.strides[-1] != 1
+    if behind[-1] != scores[-1] or apart or min(mask.strides) < 0:
         mask = emit.dense(mask.broadcast((*mask.shape[:-1], scores[-1])))
     if len(lead) > 2:
         outer = mask.shape[: len(lead) - 1]

@@ -127,6 +127,19 @@ def _batched(emit: Emit, view: View, batch: Shape) -> View:
     )
 
 
+def _tall_view(emit: Emit, view: View, batch: Shape) -> View:
+    """The matrices of ``view`` below each other; it is dense, or they have one row each."""
+    rows, inner = view.shape[-2:]
+    shape = (math.prod(batch) * rows, inner)
+    if not view.dense:
+        stack = _batched(emit, view, batch)
+        step, _, column = stack.strides
+        if column == 1 or step == 1 or shape[0] == 1:
+            return replace(stack, shape=shape, strides=(step, column))
+        view = emit.dense(view)
+    return view.reshape(shape)
+
+
 @product.lowering
 def matmul_lowering(emit, a, b, result):
     if result.dtype is not bfloat16 or emit.offers("matmul", bfloat16):
@@ -149,11 +162,12 @@ def lower_product(emit: Emit, kernel: str, a: View, b: View, result: View) -> No
         zero = emit.constant(result.dtype, 0).broadcast(result.shape)
         emit.kernel("copy", [zero], [result])
         return
-    if math.prod(b.shape[:-2]) == 1 and a.dense and a.shape[:-2] == batch:
-        # One matrix on the right: all rows on the left are one tall matrix.
-        rows, batch = math.prod(batch) * rows, ()
-        a, b = a.reshape((rows, inner)), b.squeeze(range(b.rank - 2))
     count = math.prod(batch)
+    if math.prod(b.shape[:-2]) == 1 and (a.dense or rows == 1):
+        # One matrix on the right: all rows on the left are one tall matrix.  Where each has one row
+        # they have to be, however they lie: kernels sum a single row in an order of its own.
+        a, b = _tall_view(emit, a, batch), b.squeeze(range(b.rank - 2))
+        rows, count, batch = count * rows, 1, ()
     emit.kernel(
         kernel,
         [_batched(emit, a, batch), _batched(emit, b, batch)],

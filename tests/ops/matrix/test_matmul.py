@@ -74,7 +74,13 @@ def test_an_element_of_a_block_stays_what_it_is_in_another_block() -> None:
         assert part.numpy().tobytes() == whole[:m, :n].tobytes(), (m, n)
 
 
-@pytest.mark.parametrize(("m", "k", "n"), [(128, 64, 128), (128, 128, 64), (1, 64, 40), (30, 9, 5)])
+@pytest.mark.parametrize(
+    ("m", "k", "n"),
+    [
+        (128, 64, 128), (128, 128, 64), (1, 64, 40), (30, 9, 5), (40, 64, 1), (1, 64, 1),
+        (1, 17, 300), (1, 400, 300), (300, 130, 1),
+    ],
+)  # fmt: skip
 def test_a_stack_is_its_products(m: int, k: int, n: int) -> None:
     a, b = (RANDOM.standard_normal((6, *size)).astype(np.float32) for size in ((m, k), (k, n)))
     stack = hy.asarray(a) @ hy.asarray(b)
@@ -82,9 +88,38 @@ def test_a_stack_is_its_products(m: int, k: int, n: int) -> None:
         hy.asarray(a), hy.asarray(np.ascontiguousarray(np.swapaxes(b, 1, 2)))
     )
     assert same(turned, stack)
-    if m > 1:  # a single row of its own is summed in the order of a matrix times a vector
-        for i in range(6):
-            assert same(hy.asarray(a[i]) @ hy.asarray(b[i]), stack[i])
+    for i in range(6):
+        assert same(hy.asarray(a[i]) @ hy.asarray(b[i]), stack[i])
+
+
+@hy.hybridize
+def columns(
+    v: hy.Tensor, dense: hy.Tensor, gaps: hy.Tensor, turned: hy.Tensor, rows: hy.Tensor,
+    backwards: hy.Tensor,
+) -> list[hy.Tensor]:  # fmt: skip
+    stacks = [
+        dense,
+        gaps[:, 1:-1, 2:-1],
+        turned.mT,
+        hy.permute_dims(rows, (1, 0, 2)),
+        backwards[::-1],
+    ]
+    return [x @ v for x in stacks]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("threads", [1, 3])
+def test_a_stack_of_columns_is_one_matrix_times_a_vector(threads: int, dtype: str) -> None:
+    """However its rows lie."""
+    hy.set_num_threads(threads)
+    for count, m, k in product((1, 3), (1, 2, 40), (3, 8, 17, 400)):
+        x = RANDOM.standard_normal((count, m, k)).astype(dtype)
+        v = hy.asarray(RANDOM.standard_normal(k).astype(dtype))
+        whole = hy.asarray(x.reshape(count * m, k)) @ v
+        gaps = np.pad(x, ((0, 0), (1, 1), (2, 1)))
+        stacks = x, gaps, np.swapaxes(x, 1, 2), np.swapaxes(x, 0, 1), x[::-1]
+        for i, y in enumerate(columns(v, *[hy.asarray(stack.copy()) for stack in stacks])):
+            assert y.numpy().tobytes() == whole.numpy().tobytes(), (i, count, m, k)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
