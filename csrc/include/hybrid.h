@@ -190,6 +190,34 @@ typedef struct {
     int32_t first, last, member, enters, leaves, unused;
 } hyb_place;
 
+/* One number, of those before it: first the values of symbols, then what the formulas give, in their
+ * order.  Floats are the integers of their bits.  The ops are those of files of programs. */
+typedef struct {
+    int32_t op, a; /* its first operand, by its place among these */
+    int64_t b;     /* the second one; of a constant its value */
+} hyb_formula;
+
+/* 8 bytes of a plan that depend on sizes: `word` counts those of the rows of `part`. */
+typedef enum { HYB_OPEN_OPERANDS, HYB_OPEN_SLOTS, HYB_OPEN_ATTRS, HYB_OPEN_CONTROLS, HYB_OPEN_PARTS } hyb_open_part;
+
+typedef struct {
+    int32_t part, word;
+    int32_t number; /* of the symbols, the formulas, the offsets of places, and those that come with sizes */
+    int32_t whole;  /* 1: an integer; 0: the bits of a float */
+} hyb_open_word;
+
+/* A plan for many sizes: its spec has any number where `words` say which it is at the sizes at hand. */
+typedef struct {
+    hyb_plan_spec spec;
+    const hyb_formula *formulas; int32_t n_formulas;
+    int32_t n_symbols, n_given; /* n_given: numbers that come with sizes */
+    const hyb_place *places; int32_t n_places; /* of the arena */
+    const int32_t *place_numbers;              /* of each place: which number is its size; -1: it is known */
+    const hyb_open_word *words; int32_t n_words;
+} hyb_open_spec;
+
+typedef struct hyb_open_plan hyb_open_plan;
+
 /* HYB_STEP_HOST: `data` has the addresses of the step's operands.  What is not HYB_OK ends the run,
  * and is its status. */
 typedef int32_t (*hyb_host_fn)(void *context, int32_t number, void *const *data);
@@ -285,6 +313,16 @@ int64_t     hyb_plan_nbytes(const hyb_plan *plan); /* of the plan itself, withou
 void        hyb_set_poll(hyb_poll_fn poll); /* for all plans; NULL: none */
 void        hyb_set_print(hyb_print_fn print, void *context); /* for all plans; NULL: stdout and stderr */
 int64_t     hyb_plan_number(const hyb_plan *plan); /* no other plan has it, nor will */
+
+/* Open plans: lowered once, and checked whole at each of their sizes, as every plan is. */
+hyb_open_plan *hyb_open_create(const hyb_open_spec *spec); /* copies what it needs; NULL on failure */
+void        hyb_open_free(hyb_open_plan *open);
+/* The plan at the values of the symbols.  `given` are the numbers that come with them; `constants` stand in
+ * place of those of the spec, if there are any. */
+hyb_plan   *hyb_open_bind(const hyb_open_plan *open, const void *symbols, const int64_t *given,
+                          const void *constants, int64_t constants_nbytes);
+/* One run at the values of the symbols, of a plan that is not kept and takes no other numbers. */
+hyb_status  hyb_open_run(const hyb_open_plan *open, const void *symbols, void *const *externals);
 
 /* Profiles: one event for each step that runs (for each part of it, if it is cut up beside others), and
  * one for each run, whose step is -1, and for each batch that a queue makes ahead of time. */
@@ -419,6 +457,10 @@ uint64_t     hyb_hash(const void *bytes, size_t n); /* XXH64 with seed 0, as fil
 hyb_status  hyb_run1(hyb_plan *plan, void *out, const void *a);
 hyb_status  hyb_run2(hyb_plan *plan, void *out, const void *a, const void *b);
 hyb_status  hyb_run3(hyb_plan *plan, void *out, const void *a, const void *b, const void *c);
+hyb_status  hyb_open_run0(const hyb_open_plan *open, const void *symbols, void *out);
+hyb_status  hyb_open_run1(const hyb_open_plan *open, const void *symbols, void *out, const void *a);
+hyb_status  hyb_open_run2(const hyb_open_plan *open, const void *symbols, void *out, const void *a, const void *b);
+hyb_status  hyb_open_run3(const hyb_open_plan *open, const void *symbols, void *out, const void *a, const void *b, const void *c);
 /* cffi: end */
 #if defined(HYB_SHARED)
 #pragma GCC visibility pop

@@ -19,10 +19,10 @@ from hybrid.bench.sweep_functions import ROWS
 from hybrid.core.tree import tree_map
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
-from hybrid.ops.support.call_cache import CALLS_BEFORE_PLANNING
+from hybrid.ops.support.call_cache import CALLS_BEFORE_LEARNING, CALLS_BEFORE_PLANNING
 
 SIZES = (100, 1_000_000)
-WARM_UP = CALLS_BEFORE_PLANNING + 1  # from then on calls are what they stay
+WARM_UP = CALLS_BEFORE_LEARNING + CALLS_BEFORE_PLANNING + 1  # from then on calls are what they stay
 Arguments = tuple[tuple[Any, ...], dict[str, Any]]
 
 

@@ -42,7 +42,7 @@ _GLANCES = 64  # calls that rest may ask in vain whether they have a plan
 _GLANCE = 4e-6  # seconds that it takes to ask
 _MORE = 64  # calls that rest, for one more
 
-_PLAIN = frozenset((Tensor, str, int, float, bool, type(None)))  # most of what there is
+PLAIN = frozenset((Tensor, str, int, float, bool, type(None)))  # most of what there is
 
 
 def in_timed_run() -> bool:
@@ -53,7 +53,7 @@ def in_timed_run() -> bool:
 def holds_array(values: Iterable[Any]) -> bool:
     """Whether there is a NumPy array among ``values``, or in lists, tuples and dicts there."""
     for value in values:
-        if type(value) in _PLAIN:
+        if type(value) in PLAIN:
             continue
         if isinstance(value, np.ndarray):
             return True
@@ -61,7 +61,7 @@ def holds_array(values: Iterable[Any]) -> bool:
             value = value.values()
         elif not isinstance(value, (list, tuple)):
             continue
-        if not _PLAIN.issuperset(map(type, value)) and holds_array(value):
+        if not PLAIN.issuperset(map(type, value)) and holds_array(value):
             return True
     return False
 
@@ -115,7 +115,11 @@ class PlanRequest:
         key, sizes = known_by(self.call, self.family), self.sizes
         with STATE:  # no stand-in is in the place of what may have other sizes
             opens = sizes is not None and sizes.opens(self.call.leaves)
-        return Need(OPENING, key, id(sizes)) if opens else Need(CAPTURE, key)
+        if opens:
+            return Need(OPENING, key, id(sizes))
+        # Calls of other numbers wait together for a plan that takes them all.
+        numbers = self.family.plans and self.family.candidates(self.call.key[1], self.call.leaves)
+        return Need(CAPTURE, key, id(self.family) if numbers else None)
 
 
 class UnpaidPlan(Exception):
@@ -146,6 +150,7 @@ class EagerRuns:
         self.function, self.name, self.table, self.ledger = function, name, table, table.ledger
         self.resting = 0  # calls that are to run eagerly, without a look for their plan
         self.times_rests = False  # and whether they are timed
+        self.dozes = False  # whether all that there is to do for these is to call the function
         self.glances = _GLANCES  # how many of them may still ask in vain whether they have a plan
         # Whether a plan reads or writes what holds stand-ins while others are captured.
         self.shares = False
@@ -207,7 +212,7 @@ class EagerRuns:
 
     def rested(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The result of a call while calls rest; LOOK if its plan is to be looked for."""
-        plain = not kwargs and _PLAIN.issuperset(map(type, args))
+        plain = not kwargs and PLAIN.issuperset(map(type, args))
         if not plain and not takes_as_is(args, kwargs):
             self.resting = 0
             return LOOK
@@ -244,6 +249,7 @@ class EagerRuns:
         if calls:
             assert self.ledger is not None
             self.times_rests = self.ledger.times_rests
+            self.dozes = not (self.times_rests or self.shares)
         self.resting = max(self.resting, calls) if self.may_rest else 0
 
     # Calls of which there is a plan -----------------------------------------------------------
@@ -308,7 +314,7 @@ class EagerRuns:
         if ledger is None:
             return make(request)
         unpaid = UnpaidPlan(request, begin)
-        modules, begin = ledger.modules(), ledger.own_clock()
+        modules, begin = ledger.modules(), ledger.clock()
         try:
             planned = make(request)
         except Exception as error:
@@ -318,12 +324,13 @@ class EagerRuns:
                     raise
                 warn_author(f"{self.name} runs eagerly: {error}")
                 raise unpaid from None
-            ledger.fail(ledger.own_clock() - begin)
+            ledger.fail(ledger.clock() - begin)
             raise
-        seconds, imports = ledger.own_clock() - begin, ledger.modules() != modules
+        seconds, imports = ledger.clock() - begin, ledger.modules() != modules
         group = id(planned.opened or planned)
         ledger.enter(planned, request.need, seconds, group, imports=imports)
         self.shares |= planned.shares
+        self.dozes = False
         return planned
 
     def unpaid(self, request: PlanRequest, begin: float) -> Any:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from hybrid.calls.dynamic_axes import Axis, Declared, Table, declared_axes, require_table
-from hybrid.calls.eager_runs import LOOK, EagerRuns, PlanRequest, UnpaidPlan
+from hybrid.calls.eager_runs import LOOK, PLAIN, EagerRuns, PlanRequest, UnpaidPlan
 from hybrid.calls.executable import PlanInfo, Planned
 from hybrid.calls.families import NONE, Family, NumberInputs, Trace, covers, family_key
 from hybrid.calls.ledger import Ledger, LedgerInfo
@@ -121,8 +121,16 @@ class Hybridized(StagedCalls):
                 return interpreter.converted(self.function, optional=True)(*args, **kwargs)
             if interpreter.batches or interpreter.queues:
                 return self._general(args, kwargs)
-        elif self._runs.resting:
-            result = self._runs.rested(args, kwargs)
+        elif (runs := self._runs).resting:
+            if runs.dozes and not kwargs:
+                for value in args:
+                    if value.__class__ not in PLAIN:
+                        break
+                else:
+                    runs.resting -= 1
+                    runs.ledger.rested += 1
+                    return self.function(*args)
+            result = runs.rested(args, kwargs)
             if result is not LOOK:
                 return result
         if not kwargs:

@@ -36,8 +36,8 @@ _MOST_SCRATCH = 1 << 30  # bytes of values: a plan of more is not tried out eage
 _OP_SECONDS = 40e-6  # that an eager op takes besides its kernel, at most
 _LOOP_RATIO = 200  # of the time of eager code to that of a plan, at most, where there are loops
 
-_LONGEST_LOOK = 2e-4  # seconds: what takes longer has waited for its turn on a busy machine
-_TIMED = 40e-6  # seconds of an eager call, from which on it is timed while calls rest
+_AGAIN = 1.5  # captures that a second one takes: numbers are tried as inputs
+_TIMED = 1e-4  # seconds of an eager call, from which on it is timed while calls rest
 _WAY = 1e-6  # seconds that such a call takes besides
 _MOST_REST = 1024  # calls from one look for a plan to the next
 _KEYS = 256  # keys of which it is known that they have run eagerly
@@ -197,9 +197,8 @@ class Ledger:
     """The ledger of one hybridized function."""
 
     def __init__(self) -> None:
-        self.clock: Callable[[], float] = time.perf_counter
-        # Of captures: what others do on the machine meanwhile is not their cost.
-        self.own_clock: Callable[[], float] = time.thread_time
+        # What others do on the machine meanwhile is nobody's cost.
+        self.clock: Callable[[], float] = time.thread_time
         self.modules: Callable[[], int] = sys.modules.__len__  # that have been imported
         self.plans: dict[Any, None] = {}  # those that there are, each with its account
         self.groups: dict[Hashable, PlanGroup] = {}
@@ -330,7 +329,6 @@ class Ledger:
 
     def look_more(self, seconds: float) -> None:
         """It has taken so long that there is no plan for a call."""
-        seconds = min(seconds, _LONGEST_LOOK)
         self.look_seconds += seconds
         self.hybridized += seconds
 
@@ -448,9 +446,9 @@ class Ledger:
         if kind is OPENING and not self.counts[OPENING]:
             return False
         first = kind is CAPTURE and made == 1 and not self.failures
-        if first and self.unpaid <= CREDIT and self.balance >= -SPARE:
-            return False  # it may open what has changed since then
         cost = self._expected(kind)
+        if first and self.unpaid + _AGAIN * cost <= 2 * CREDIT and self.balance >= -SPARE:
+            return False  # it may open what has changed since then
         if cost <= AT_ONCE - self.unpaid:
             return False
         group = self.groups.get(need.group)

@@ -131,6 +131,7 @@ def laid_type(type: TensorType, layout: Iterable[tuple[MeshAxis, Placement]]) ->
     made = LaidType.__new__(LaidType)
     for name in ("dtype", "shape", "rank", "size", "floating", "is_open", "ints"):
         setattr(made, name, getattr(whole, name))
+    made.kind = -1
     made.nbytes, made.layout, made.whole, made.local = local.nbytes, layout, whole, local
     with _interning:
         return _interned.setdefault((whole, layout), made)

@@ -57,7 +57,7 @@ LOWEST, HIGHEST = 2, 2**31 - 1
 # Of ranges: what fails where all comparisons do, and what holds where all of them do.
 _LOOSE: dict[Relation, Relation] = {"==": "<=", "<": "<", "<=": "<="}
 _STRICT: dict[Relation, Relation] = {"==": "<", "<": "<", "<=": "<="}
-_KNOWN = {"inf": math.inf, "nan": math.nan, "functions": FUNCTIONS}  # names in texts of code
+CODE_NAMES = {"inf": math.inf, "nan": math.nan, "functions": FUNCTIONS}  # names in texts of code
 _OF_NUMPY = {
     "add": operator.add, "subtract": operator.sub, "multiply": operator.mul,
     "floor_divide": operator.floordiv, "remainder": operator.mod,
@@ -112,12 +112,12 @@ class OpenSizes:
         """A function of values of the symbols that gives those of ``formulas``, in their order."""
         local = self._names()
         text = ", ".join([code_of(formula, local) for formula in formulas])
-        return eval(f"lambda {', '.join(local.values())}: [{text}]", _KNOWN)
+        return eval(f"lambda {', '.join(local.values())}: [{text}]", CODE_NAMES)
 
     def test_of(self, condition: Condition | FloatCondition | Defined) -> Callable[..., bool]:
         """A function of values of the symbols: whether they meet one condition."""
         local = self._names()
-        return eval(f"lambda {', '.join(local.values())}: {condition.code(local)}", _KNOWN)
+        return eval(f"lambda {', '.join(local.values())}: {condition.code(local)}", CODE_NAMES)
 
     def pinned(self) -> set[SizeSymbol]:
         """The symbols of which the conditions allow the value here alone."""
@@ -160,7 +160,7 @@ class OpenSizes:
             if count == len(self.symbols) or local.keys() >= set(_symbols_in(condition))
         ]
         names = ", ".join(local.values())
-        test = eval(f"lambda {names}: {' and '.join(terms) or 'True'}", _KNOWN)
+        test = eval(f"lambda {names}: {' and '.join(terms) or 'True'}", CODE_NAMES)
         if not any(type(condition) is Defined for condition in self.conditions.values()):
             return test
 

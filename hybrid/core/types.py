@@ -127,13 +127,15 @@ class TensorType:
     """
 
     __slots__ = (
-        "__weakref__", "dtype", "floating", "ints", "is_open", "nbytes", "rank", "shape", "size",
+        "__weakref__", "dtype", "floating", "ints", "is_open", "kind", "nbytes", "rank", "shape",
+        "size",
     )  # fmt: skip
 
     dtype: DType
     floating: bool
     ints: Shape  # the shape as the author's code gets it
     is_open: bool
+    kind: int  # the same of types that differ only in sizes of 2 and more; -1: of no others
     shape: Shape
     rank: int
     size: int
@@ -154,7 +156,9 @@ class TensorType:
 
 
 _interned: WeakValueDictionary[tuple[DType, Shape], TensorType] = WeakValueDictionary()
+known_types = _interned.data  # (dtype, shape) -> a reference, for look-ups in a hurry
 _interning = threading.Lock()
+_kinds: dict[tuple[DType, tuple[int, ...]], int] = {}
 _recent: deque[TensorType] = deque(maxlen=256)  # kept: sizes that depend on values recur
 
 
@@ -170,38 +174,55 @@ def tensor_type(dtype: DType, shape: Shape) -> TensorType:
         if type(n) is OpenInt:
             shape = tuple(map(size_of, shape))
             break
-    key = (dtype, shape)
-    found = _interned.get(key)
-    if found is not None:
-        return found
+    found = known_types.get((dtype, shape))
+    if found is not None and (known := found()) is not None:
+        return known
     if len(shape) > MAX_RANK:
         raise ShapeError(
             f"a tensor of {len(shape)} dimensions was asked for",
             why=f"Tensors have at most {MAX_RANK} dimensions.",
             fix="merge some dimensions with reshape",
         )
-    try:
-        shape = tuple([n if type(n) is Size else operator.index(n) for n in shape])
-    except TypeError:
-        raise ArgumentTypeError(f"shape {shape} is not one of ints") from None
-    if any(n < 0 for n in shape):
-        raise ShapeError(
-            f"shape {list(shape)} has a negative size", fix="give every dimension a size >= 0"
-        )
-    size = math.prod(shape)
+    for n in shape:
+        if type(n) is not int:
+            try:
+                shape = tuple([n if type(n) is Size else operator.index(n) for n in shape])
+            except TypeError:
+                raise ArgumentTypeError(f"shape {shape} is not one of ints") from None
+            break
+    size, pattern = math.prod(shape), []
+    for n in shape:
+        if n < 0:
+            raise ShapeError(
+                f"shape {list(shape)} has a negative size", fix="give every dimension a size >= 0"
+            )
+        pattern.append(n if type(n) is not int or n < 2 else 2)
+    if type(size) is not int or size * dtype.itemsize > MAX_BYTES or not size:
+        _require_room(dtype, shape)
+    made = TensorType.__new__(TensorType)
+    made.dtype, made.shape, made.rank = dtype, shape, len(shape)
+    made.size, made.nbytes, made.floating = size, size * dtype.itemsize, dtype.kind == "float"
+    made.is_open = any([type(n) is Size for n in shape])
+    made.ints, made.kind = shape, -1
+    if made.is_open:
+        made.ints = tuple(map(open_number, shape))
+    with _interning:
+        if not made.is_open:
+            made.kind = _kinds.setdefault((dtype, tuple(pattern)), len(_kinds))
+        known = known_types.get((dtype, shape))
+        found = None if known is None else known()
+        if found is None:  # another thread might have been faster
+            _interned[dtype, shape] = found = made
+        _recent.append(found)
+    return found
+
+
+def _require_room(dtype: DType, shape: Shape) -> None:
     if math.prod([n for n in map(value_here, shape) if n]) * dtype.itemsize > MAX_BYTES:
         raise ShapeError(
             f"shape {list(shape)} of {dtype.name} is too large",
             why=f"A tensor holds fewer than {MAX_BYTES} bytes.",
         )
-    made = TensorType.__new__(TensorType)
-    made.dtype, made.shape, made.rank = dtype, shape, len(shape)
-    made.size, made.nbytes, made.floating = size, size * dtype.itemsize, dtype.is_floating
-    made.is_open = any(type(n) is Size for n in shape)
-    made.ints = tuple(map(open_number, shape)) if made.is_open else shape
-    with _interning:
-        _recent.append(made)
-        return _interned.setdefault((dtype, shape), made)
 
 
 def shape_of(obj: object, what: str = "shape") -> Shape:

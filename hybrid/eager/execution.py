@@ -29,6 +29,7 @@ from hybrid.core.types import (
     tensor_type,
 )
 from hybrid.eager.launch import Launch, fill, launch_of, remember
+from hybrid.eager.open_launch import note_kind, run_open
 from hybrid.eager.tensor import (
     SCALARS,
     Tensor,
@@ -104,10 +105,13 @@ class Eager:
             if regions:
                 raise KeyError(op.name)
             types = tuple([t.type for t in operands])
-            launch = op.launches[(types, given) if given else types]
-            results = launch.run(operands)
+            launch = op.launches.get((types, given) if given else types)
+            if launch is not None:
+                results = launch.run(operands)
+            else:
+                results = run_open(op, types, given, operands)
         except (AttributeError, KeyError, TypeError):
-            pass  # not all Tensors, a first call, a leaked value: the general way
+            pass  # not all Tensors, a leaked value: the general way
         if results is None and op.promotes is True:
             known = beside_numbers(operands)
             if known is not None:
@@ -118,6 +122,10 @@ class Eager:
                         operands, results = known, launch.run(known)
                     except TypeError:  # a value that is pending
                         pass
+                else:
+                    with suppress(TypeError):
+                        results = run_open(op, types, given, known)
+                        operands = operands if results is None else known
         if results is None:
             narrow = stored_result(op, operands)
             if narrow is not None:
@@ -146,6 +154,13 @@ class Eager:
         if regions:
             key = (*key, *map(id, regions))
         launch = op.launches.get(key)
+        if launch is None and not regions:
+            if not self.queues:
+                fill(tensors)
+                results = run_open(op, types, attrs, tensors)
+                if results is not None:
+                    return results
+            note_kind(op, types, attrs)
         if launch is None:
             launch = remember(op, key, launch_of(op, types, attrs, regions))
         return self.launched(launch, op, tensors, attrs)

@@ -88,7 +88,7 @@ def launch_of(
 ) -> Launch:
     """A launch of one op; unless ``views``, by a plan in any case."""
     graph = _graph_of(op, types, attrs, regions)
-    return Launch(graph, offset=_offset(op, types, attrs) if views else None, regions=regions)
+    return Launch(graph, offset=offset_of(op, types, attrs) if views else None, regions=regions)
 
 
 def launch_for(op: Op, types: tuple[TensorType, ...], attrs: tuple) -> Launch:
@@ -136,7 +136,7 @@ def fill(tensors: Sequence[Tensor]) -> bool:
     return found
 
 
-def _offset(op: Op, types: tuple[TensorType, ...], attrs: tuple) -> int | None:
+def offset_of(op: Op, types: Sequence[TensorType], attrs: tuple) -> int | None:
     """Where in the operand's bytes those of the result lie, all in a row; None if they do not."""
     if op.view_rule is None:
         return None

@@ -54,6 +54,7 @@ from hybrid.ir import interpreter
 
 REGISTRY: dict[str, Op] = {}
 MAX_INFERRED = 4096
+SIZE_ATTRIBUTES = frozenset({"shape", "size", "start"})  # attributes whose numbers are sizes
 
 
 def _parameters(function: Callable[..., Any]) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
@@ -118,6 +119,9 @@ class Op:
         self.sample_rule: Callable[..., Any] | None = None
         self.saved: tuple[bool, ...] = ()  # which of (results, operands) the vjp keeps alive
         self.launches: dict[Any, Any] = {}  # the eager interpreter's: operand types -> launch
+        self.open_launches: dict[Any, Any] = {}  # the same for all sizes: kinds of operands -> kind
+        self.opens: bool | None = None  # whether it has these; None: nobody has asked
+        self.sized = not SIZE_ATTRIBUTES.isdisjoint(self.attr_defaults)
         self._inferred: dict[Any, tuple[TensorType, ...]] = {}
         self._given: dict[Any, tuple[tuple[str, Any], ...]] = {}
         if self.name in REGISTRY:

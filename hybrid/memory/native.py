@@ -66,6 +66,7 @@ if _built != _HERE:  # an editable install finds the parts of a package wherever
 ffi, lib = _native.ffi, _native.lib
 
 SMALL = 2048  # bytes; below it the Python object itself holds the data
+ROUNDED = 1 << 20  # bytes up to which buffers have one of few sizes
 _ERRORS: dict[int, Callable[[str], Exception]] = {
     lib.HYB_BAD_ARGUMENT: NativeError,
     lib.HYB_NO_MEMORY: OutOfMemoryError,
@@ -199,10 +200,23 @@ def _large(ctype: Any) -> Any:
         raise _no_memory(ffi.sizeof(ctype)) from None
 
 
-@functools.lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=1 << 16)
 def storage(nbytes: int) -> tuple[Any, Any]:
-    """``(make, ctype)`` such that ``make(ctype)`` is a new buffer of ``nbytes``."""
-    return (ffi.new if nbytes <= SMALL else _large), ffi.typeof(f"char[{max(nbytes, 1)}]")
+    """``(make, ctype)`` such that ``make(ctype)`` is a new buffer of ``nbytes``, or some more.
+
+    So there are few types up to ``ROUNDED`` bytes: above ``SMALL`` they have the sizes of blocks
+    that C allocates.
+    """
+    if nbytes > ROUNDED:
+        return _large, ffi.typeof(f"char[{nbytes}]")
+    last = max(nbytes - 1, 0) // 64
+    shift = max(last.bit_length() - 3, 0) if nbytes > SMALL else 0
+    return ffi.new if nbytes <= SMALL else _large, _bytes_type(((last >> shift) + 1 << shift) * 64)
+
+
+@functools.cache
+def _bytes_type(nbytes: int) -> Any:
+    return ffi.typeof(f"char[{nbytes}]")
 
 
 def allocate(nbytes: int) -> Any:
@@ -505,21 +519,37 @@ class PlanWriter:
 
 def make_plan(arrays: PlanArrays, hosts: Sequence[Callable[[Any], None]] = ()) -> Any:
     """The C plan; raises what C found wrong."""
-    spec = ffi.new("hyb_plan_spec *")
-    alive = []
+    spec, alive = ffi.new("hyb_plan_spec *"), []
+    fill_spec(spec, arrays, alive)
+    plan = lib.hyb_plan_create(spec)
+    if not plan:
+        raise failure()
+    return hosted(plan, hosts)
+
+
+def fill_spec(spec: Any, arrays: PlanArrays, alive: list[Any]) -> None:
+    """Fill ``spec``, a hyb_plan_spec; what it points to is ``alive`` as long as that list."""
     for name, nbytes in PlanArrays.ROWS.items():
         array = ffi.from_buffer(arrays.rows[name])
         alive.append(array)
         setattr(spec, name, ffi.cast("void *", array))
         setattr(spec, "n_" + name, len(array) // nbytes)
     blob = ffi.from_buffer(arrays.constants)
+    alive.append(blob)
     spec.constants, spec.constants_nbytes = blob, len(blob)
     spec.arena_nbytes, spec.n_externals = arrays.arena_nbytes, arrays.n_externals
     spec.poison = os.environ.get("HYBRID_POISON") == "1"
-    plan = lib.hyb_plan_create(spec)
-    if not plan:
-        text = last_error()
-        raise (OutOfMemoryError if text.startswith("cannot allocate") else NativeError)(text)
+
+
+def failure() -> Exception:
+    """What C said when it made no plan."""
+    text = last_error()
+    scarce = text.startswith(("cannot allocate", "no memory"))
+    return (OutOfMemoryError if scarce else NativeError)(text)
+
+
+def hosted(plan: Any, hosts: Sequence[Callable[[Any], None]]) -> Any:
+    """``plan``, a new one, which calls ``hosts`` and frees itself."""
     if not hosts:
         return ffi.gc(plan, lib.hyb_plan_free)
     handle = ffi.new_handle(tuple(hosts))
@@ -567,6 +597,11 @@ def share_arena(plan: Any) -> None:
     lib.hyb_plan_share_arena(plan)
 
 
+def arena_nbytes(plan: Any) -> int:
+    """The bytes of the arena of ``plan``."""
+    return lib.hyb_plan_arena_nbytes(plan)
+
+
 def plan_nbytes(plan: Any) -> int:
     """The bytes of ``plan`` itself, without those that a run takes."""
     return lib.hyb_plan_nbytes(plan)
@@ -582,13 +617,20 @@ def plan_number(plan: Any) -> int:
     return lib.hyb_plan_number(plan)
 
 
+profiling = False  # whether steps of runs are recorded
+
+
 def start_profile(capacity: int) -> None:
     """Start to record the steps of all runs, at most ``capacity``; one profile at a time."""
+    global profiling
     check(lib.hyb_profile_start(capacity))
+    profiling = True
 
 
 def stop_profile(capacity: int) -> tuple[bytes, int]:
     """The events (hyb_event) of the profile, and how many there would be had all been kept."""
+    global profiling
+    profiling = False
     count = lib.hyb_profile_stop()
     size = min(count, capacity) * ffi.sizeof("hyb_event")
     data = bytes(ffi.buffer(lib.hyb_profile_events(), size)) if size else b""

@@ -283,6 +283,11 @@ class Layout:
         """When each place is in use: first, last, member, and the times inside that."""
         return [row[1:6] for row in native.PLACE.iter_unpack(self._rows)]
 
+    def rows_at(self, sizes: Sequence[int]) -> bytes:
+        """The places of these ``sizes`` as C takes them."""
+        pairs = zip(sizes, self.times, strict=True)
+        return b"".join([native.PLACE.pack(size, *times, 0) for size, times in pairs])
+
     def lay_out(self, sizes: Sequence[int]) -> tuple[np.ndarray, int]:
         """The offsets of places of these ``sizes``, and the bytes that they span."""
         if len(sizes) > COMPARED:

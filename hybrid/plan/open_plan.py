@@ -15,12 +15,12 @@ lay out the arena, and to let C check what came out, as it checks every plan.
 from __future__ import annotations
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from hybrid.core.dataclass import replace
+from hybrid.core.dataclass import cached_attribute, replace
 from hybrid.core.size_functions import SizeValue, value_here
 from hybrid.core.sizes import OpenSizes, Size
 from hybrid.core.timing import phase
@@ -29,10 +29,12 @@ from hybrid.ir import Graph
 from hybrid.ir.bound_graphs import SizeBinding
 from hybrid.memory import native
 from hybrid.memory.native import PlanArrays
+from hybrid.memory.open_arrays import OpenSpec, OpenWord, bind_open, make_open, packer
 from hybrid.plan.agreement import Agreement, at_sizes
+from hybrid.plan.formulas import FormulaWriter, Unknown
 from hybrid.plan.host import Callbacks, host_function
 from hybrid.plan.lower import HostedOp, element
-from hybrid.plan.memory import ALIGNMENT, Layout
+from hybrid.plan.memory import ALIGNMENT, COMPARED, Layout
 from hybrid.plan.plan import OpenOffset, Plan, Sizes, StepWriter, known, lowered_of
 from hybrid.plan.steps import HostCall
 from hybrid.plan.transfers import Transfer
@@ -67,6 +69,7 @@ class OpenPlan:
         self.steps = [step for block in writer.blocks for step in block]
         self._calls, self._open_constants = writer.calls, writer.open_constants
         self._rows = {name: bytes(rows) for name, rows in formulas.arrays.rows.items()}
+        self._notes = formulas.notes
         self._numbers = _Numbers(sizes, self._layout, [number for *_, number in formulas.notes])
         self._fills = formulas.fills(self._numbers)
         self._scratch = sizes.evaluator([self.placement.scratch_nbytes])
@@ -84,10 +87,9 @@ class OpenPlan:
         for at in self._open_types:
             types[at] = binding.type(types[at])
         n = len(self.graph.results)
-        arrays = self._arrays(binding)
         callbacks = Callbacks()
         hosts = [host_function(_at(call, binding), callbacks) for call in self._calls]
-        handle = native.make_plan(arrays, hosts)
+        handle = self._handle(binding, hosts)
         native.share_arena(handle)
         [scratch_nbytes] = self._scratch(*values)
         return known(
@@ -97,12 +99,33 @@ class OpenPlan:
                 output_types=tuple(types[:n]),
                 donations=self.placement.donations,
                 exposed=self.placement.exposed,
-                sizes=Sizes(*self._counts, arrays.arena_nbytes, scratch_nbytes),
+                sizes=Sizes(*self._counts, native.arena_nbytes(handle), scratch_nbytes),
                 origin=lambda: (binding.graph(self.graph), self.lowered, self.placement),
                 callbacks=callbacks if hosts else None,
                 written=lambda: self._arrays(binding),
             )
         )
+
+    def _handle(self, binding: SizeBinding, hosts: Sequence[Any]) -> Any:
+        """The C plan at the values of ``binding``."""
+        form, constants, starts = self.native_form, None, list[int]()
+        if self._open_constants:
+            constants, starts = self._all_constants(binding)
+        if form.handle is not None:
+            plan = bind_open(form.handle, form.symbols(binding.values), starts, constants, hosts)
+            if plan is not None:
+                return plan
+        return native.make_plan(self._arrays(binding), hosts)  # or what is wrong, by its name
+
+    @property
+    def runs_anywhere(self) -> bool:
+        """Whether it takes nothing but sizes: it calls no function of this process."""
+        return self.native_form.takes_sizes and not (self._calls or self._open_constants)
+
+    @cached_attribute
+    def native_form(self) -> NativeForm:
+        """The plan as C has it for all sizes."""
+        return NativeForm.of(self)
 
     def open_arrays(self) -> OpenArrays | None:
         """The arrays for all sizes; None if it calls functions of this process."""
@@ -124,12 +147,7 @@ class OpenPlan:
     def _arrays(self, binding: SizeBinding) -> PlanArrays:
         """The arrays at the values of ``binding``."""
         numbers, arena_nbytes = self._numbers.at(binding.values)
-        constants = bytearray(self._constants)
-        starts = []
-        for buffer in self._open_constants:
-            constants.extend(bytes(-len(constants) % ALIGNMENT))
-            starts.append(len(constants))
-            constants.extend(_constant(buffer.data, binding))
+        constants, starts = self._all_constants(binding)
         numbers = np.concatenate((numbers, np.array(starts, np.int64)))
         arrays = PlanArrays()
         arrays.rows = dict(self._rows)
@@ -137,9 +155,75 @@ class OpenPlan:
             rows = np.frombuffer(bytearray(self._rows[name]), np.int64)
             rows[words] = numbers[which]
             arrays.rows[name] = rows
-        arrays.constants, arrays.n_externals = bytes(constants), self._n_externals
+        arrays.constants, arrays.n_externals = constants, self._n_externals
         arrays.arena_nbytes = arena_nbytes
         return arrays
+
+    def _all_constants(self, binding: SizeBinding) -> tuple[bytes, list[int]]:
+        """The constants, and where those begin that depend on sizes."""
+        constants, starts = bytearray(self._constants), []
+        for buffer in self._open_constants:
+            constants.extend(bytes(-len(constants) % ALIGNMENT))
+            starts.append(len(constants))
+            constants.extend(_constant(buffer.data, binding))
+        return bytes(constants), starts
+
+
+class NativeForm(NamedTuple):
+    """An open plan as C has it."""
+
+    handle: Any  # hyb_open_plan *; None: its arena is too large to be laid out by C
+    symbols: Callable[[Sequence[int]], bytes]  # the values of symbols as C takes them
+    takes_sizes: bool  # as they are, and no more
+
+    @classmethod
+    def of(cls, plan: OpenPlan) -> NativeForm:
+        """That of ``plan``; C evaluates the formulas where it knows all their functions."""
+        layout, numbers = plan._layout, plan._numbers
+        if len(layout.sizes) > COMPARED:
+            return cls(None, bytes, False)
+        names = [symbol.name for symbol in plan.sizes.symbols]
+        writer = FormulaWriter(names)
+        known = True
+        try:
+            places = [writer.number(formula) for formula in numbers.formulas]
+            n_symbols, rows = len(names), writer.rows
+        except Unknown:  # then the values of all formulas come in place of those of symbols
+            places, rows, known = list(range(len(numbers.formulas))), [], False
+            n_symbols = len(places)
+        pack = packer(n_symbols)
+
+        def symbols(values: Sequence[int]) -> bytes:
+            return pack(*(values if known else numbers.evaluate(values)))
+
+        n_first = n_symbols + len(rows)
+
+        def number(found: Any) -> int:
+            if isinstance(found, SizeValue):
+                return places[numbers.index(found)]
+            before = 0 if found.of == "place" else len(layout.sizes)
+            return n_first + before + found.number
+
+        arrays = PlanArrays()
+        arrays.rows, arrays.constants = plan._rows, plan._constants
+        arrays.n_externals, arrays.arena_nbytes = plan._n_externals, plan.placement.arena_nbytes
+        words = [
+            OpenWord(name, at // 8, number(n), not isinstance(value_here(n), float))
+            for name, at, n in plan._notes
+        ]
+        spec = OpenSpec(
+            arrays=arrays,
+            formulas=rows,
+            n_symbols=n_symbols,
+            n_given=len(plan._open_constants),
+            places=layout.rows_at([value_here(size) for size in layout.sizes]),
+            place_numbers=[
+                places[numbers.index(size)] if isinstance(size, SizeValue) else -1
+                for size in layout.sizes
+            ],
+            words=words,
+        )
+        return cls(make_open(spec), symbols, known)
 
 
 def _at(call: HostCall, binding: SizeBinding) -> HostCall:
@@ -206,12 +290,20 @@ class _Numbers:
             for at in which
         ]
 
-    def at(self, values: Sequence[int]) -> tuple[np.ndarray, int]:
-        """All numbers at ``values`` of the symbols, and the bytes of the arena."""
+    @property
+    def formulas(self) -> list[Any]:
+        return [*self._index]
+
+    def evaluate(self, values: Sequence[int]) -> list[int]:
+        """What the formulas give at ``values`` of the symbols."""
         found = self._evaluate(*values)
         if max([n for n in found if type(n) is int], default=0) > LARGEST:
             raise ShapeError(f"a plan needs more than {LARGEST} bytes at once")
-        numbers = np.array([_bits(n) if type(n) is float else n for n in found], np.int64)
+        return [_bits(n) if type(n) is float else n for n in found]
+
+    def at(self, values: Sequence[int]) -> tuple[np.ndarray, int]:
+        """All numbers at ``values`` of the symbols, and the bytes of the arena."""
+        numbers = np.array(self.evaluate(values), np.int64)
         sizes = self._sizes.copy()
         sizes[self._open] = numbers[self._open_sizes]
         offsets, nbytes = self._layout.lay_out(sizes)

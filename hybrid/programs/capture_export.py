@@ -21,7 +21,7 @@ from hybrid.explain.inputs import paths_of, slot_name
 from hybrid.ir import Node
 from hybrid.passes.scalar.dce import dce
 from hybrid.plan import Plan
-from hybrid.programs.formulas import FormulaWriter, Unknown
+from hybrid.plan.formulas import FormulaWriter, Unknown
 from hybrid.programs.plan_records import fixed_plan, open_plan
 from hybrid.programs.program_cells import ProgramCells
 from hybrid.programs.python_calls import without_calls

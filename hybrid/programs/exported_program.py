@@ -22,8 +22,8 @@ from hybrid.ir.graph import sizes_of
 from hybrid.ir.parser import parse
 from hybrid.memory import native
 from hybrid.ops.support.operand_checks import plural
+from hybrid.plan.formulas import hold
 from hybrid.programs.file_reader import ProgramFile
-from hybrid.programs.formulas import hold
 from hybrid.programs.records import Bound, External, Origin, ProgramInput, ProgramOutput
 from hybrid.trace.regions.build import replay
 

@@ -15,8 +15,8 @@ import numpy as np
 from hybrid.core.types import DTYPES, TensorType, tensor_type
 from hybrid.errors import ProgramError
 from hybrid.memory import native
+from hybrid.plan.formulas import described
 from hybrid.programs.file_writer import HEADER, KINDS, ROWS, SECTION, sealed
-from hybrid.programs.formulas import described
 from hybrid.programs.records import (
     NUMBERS,
     Bound,

@@ -13,7 +13,7 @@ from hybrid.errors import Location, ProgramError
 from hybrid.memory import native
 from hybrid.memory.native import PlanArrays
 from hybrid.plan.arrays import packed
-from hybrid.programs.formulas import Formula
+from hybrid.plan.formulas import Formula
 from hybrid.programs.records import (
     NUMBERS,
     CaseRecord,

@@ -12,9 +12,9 @@ from hybrid.core.types import TensorType
 from hybrid.memory import native
 from hybrid.memory.native import PlanArrays
 from hybrid.plan import Plan
+from hybrid.plan.formulas import FormulaWriter
 from hybrid.plan.open_plan import OpenPlan
 from hybrid.plan.plan import OpenOffset
-from hybrid.programs.formulas import FormulaWriter
 from hybrid.programs.records import FileType, PlacedBytes, PlanRecord, Word
 
 PARTS = (*PlanArrays.ROWS,)

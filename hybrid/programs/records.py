@@ -11,7 +11,7 @@ from hybrid.core.dataclass import dataclass, field
 from hybrid.core.types import DType, TensorType
 from hybrid.errors import Location
 from hybrid.memory.native import PlanArrays
-from hybrid.programs.formulas import Fill, Formula
+from hybrid.plan.formulas import Fill, Formula
 
 
 class Bound(IntEnum):

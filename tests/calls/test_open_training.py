@@ -675,3 +675,22 @@ def test_a_gradient_that_is_an_argument_itself() -> None:
             x.grad = draw(n, n, seed=1)
             found.append(describe((side(x, x.grad), x.grad)))
         assert found[0] == found[1]
+
+
+def test_a_step_is_lowered_for_few_sizes() -> None:
+    layer = nn.Sequential(nn.Linear(3, 5), nn.ReLU(), nn.Linear(5, 2))
+    rule = optim.Adam(layer.parameters(), lr=1e-3)
+
+    @hy.hybridize(ledger=False)
+    def step(x: hy.Tensor, y: hy.Tensor) -> hy.Tensor:
+        rule.zero_grad()
+        loss = ((layer(x) - y) ** 2).mean()
+        loss.backward()
+        rule.step()
+        return loss
+
+    with hy.profile() as profile:
+        for n in range(30, 60):
+            step(hy.ones((n, 3)), hy.zeros((n, 2)))
+    passes = [timing.calls for timing in profile.phases if timing.name == "passes"]
+    assert sum(passes) <= 4  # of the first call, and of one plan for the sizes that follow

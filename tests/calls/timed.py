@@ -58,7 +58,7 @@ class Timed:
     def patch(self) -> None:
         """Let time pass in the parts of ``hybridized``."""
         runs = self.hybridized._runs
-        runs.ledger.clock = runs.ledger.own_clock = self.clock
+        runs.ledger.clock = self.clock
         runs.ledger.modules = lambda: 0
         as_is, paid = type(runs).as_is, type(runs).paid
 

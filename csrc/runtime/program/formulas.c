@@ -201,16 +201,13 @@ static bool is_of_one(int32_t op)
     return (op >= HYB_F_ABS && op <= HYB_F_FLOAT) || (op >= HYB_F_FABS && op <= HYB_F_MATH);
 }
 
-static const hyb_formula_row *rows_of(const hyb_file *file, int32_t first)
+const hyb_formula_row *hyb_formulas(const hyb_file *file, int32_t first)
 {
     return (const hyb_formula_row *)file->section[HYB_SECTION_FORMULAS].bytes + first;
 }
 
-bool hyb_formulas_hold(const hyb_file *file, int32_t first, int32_t n, int32_t known)
+bool hyb_rows_follow(const hyb_formula_row *rows, int32_t n, int32_t known)
 {
-    if (!hyb_rows_hold(first, n, file->section[HYB_SECTION_FORMULAS].count) || n > HYB_MOST_FORMULAS)
-        return false;
-    const hyb_formula_row *rows = rows_of(file, first);
     for (int32_t i = 0; i < n; i++) {
         const int64_t there = (int64_t)known + i;
         if (rows[i].op < 0 || rows[i].op >= HYB_F_KINDS)
@@ -223,11 +220,16 @@ bool hyb_formulas_hold(const hyb_file *file, int32_t first, int32_t n, int32_t k
     return true;
 }
 
-const char *hyb_evaluate(const hyb_file *file, int32_t first, int32_t n, int32_t known, int64_t *numbers)
+bool hyb_formulas_hold(const hyb_file *file, int32_t first, int32_t n, int32_t known)
+{
+    return hyb_rows_hold(first, n, file->section[HYB_SECTION_FORMULAS].count) && n <= HYB_MOST_FORMULAS
+        && hyb_rows_follow(hyb_formulas(file, first), n, known);
+}
+
+const char *hyb_evaluate(const hyb_formula_row *rows, int32_t n, int32_t known, int64_t *numbers)
 {
     if (!HYB_HAS_SIZES)
         return n == 0 ? NULL : "this library has no axes that are open";
-    const hyb_formula_row *rows = rows_of(file, first);
     for (int32_t i = 0; i < n; i++) {
         const hyb_formula_row *row = &rows[i];
         int64_t *to = &numbers[known + i];

@@ -107,10 +107,7 @@ typedef struct {
 
 /* One number, of those before it: first the symbols of the function, then what the formulas of one case
  * or plan give, in their order.  Floats are the integers of their bits. */
-typedef struct {
-    int32_t op, a; /* a hyb_formula_op; its first operand, by its place among these */
-    int64_t b;     /* the second one; of a constant its value */
-} hyb_formula_row;
+typedef hyb_formula hyb_formula_row; /* `op` is a hyb_formula_op */
 
 typedef enum {
     HYB_F_CONSTANT, /* b */
@@ -227,9 +224,11 @@ const char *hyb_file_text(const hyb_file *file, hyb_text text, size_t *n); /* en
 /* formulas.c: whether rows are of what stands before them, behind `known` symbols. */
 enum { HYB_MOST_FORMULAS = 1 << 20 };
 bool hyb_formulas_hold(const hyb_file *file, int32_t first, int32_t n, int32_t known);
-/* The numbers that `n` rows from `first` on, which have been checked, give behind those of `known` symbols.
- * NULL, or what is wrong. */
-const char *hyb_evaluate(const hyb_file *file, int32_t first, int32_t n, int32_t known, int64_t *numbers);
+bool hyb_rows_follow(const hyb_formula_row *rows, int32_t n, int32_t known);
+const hyb_formula_row *hyb_formulas(const hyb_file *file, int32_t first); /* those from there on */
+/* The numbers that `n` rows, which have been checked, give behind those of `known` symbols.  NULL, or what is
+ * wrong. */
+const char *hyb_evaluate(const hyb_formula_row *rows, int32_t n, int32_t known, int64_t *numbers);
 
 /* fills.c: the bytes of a literal; written to `to`, if it is not NULL.  -1: there is no such one. */
 int64_t hyb_fill(const hyb_fill_row *row, const int64_t *numbers, int64_t n_numbers, char *to);

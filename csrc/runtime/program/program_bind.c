@@ -117,7 +117,7 @@ const hyb_case *hyb_case_at(const hyb_code *code, const hyb_function *function, 
         for (int32_t s = 0; s < row->n_symbols; s++)
             numbers[s] = sizes[s];
         const hyb_case_row *one = function->cases[i].row;
-        if (!hyb_evaluate(&code->file, one->first_formula, one->n_formulas, row->n_symbols, numbers))
+        if (!hyb_evaluate(hyb_formulas(&code->file, one->first_formula), one->n_formulas, row->n_symbols, numbers))
             found = &function->cases[i];
     }
     hyb_free(numbers);
@@ -194,7 +194,7 @@ static hyb_status make_plan(hyb_code *code, const hyb_function *function, hyb_bo
     const hyb_plan_row *plan = of->plan_row;
     const int32_t known = function->row->n_symbols;
     const int64_t n_numbers = (int64_t)known + plan->n_formulas;
-    const char *wrong = hyb_evaluate(&code->file, plan->first_formula, plan->n_formulas, known, numbers);
+    const char *wrong = hyb_evaluate(hyb_formulas(&code->file, plan->first_formula), plan->n_formulas, known, numbers);
     if (wrong)
         return hyb_fail(HYB_BAD_FILE, "%s", wrong);
     TRY(close_types(code, function, bound, numbers, n_numbers));

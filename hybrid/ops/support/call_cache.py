@@ -18,7 +18,10 @@ from hybrid.ir.record import is_recording
 from hybrid.ops.support.keyword_names import with_others_words
 
 MAX_REMEMBERED = 1024  # calls of one function
-CALLS_BEFORE_PLANNING = 3  # general ones, where the ops are several: a plan takes longer than those
+CALLS_BEFORE_PLANNING = 1  # watched ones, where ops are several: a plan takes longer than those
+CALLS_BEFORE_LEARNING = 2  # of the same types: they may be the last ones of these sizes
+FEW = 8  # kinds of calls, of which none is taken for one of sizes that do not come again
+CALLS_OF_MANY = 16  # calls of one kind before it is learned, where there are more
 MAX_LISTED = 64  # tensors in a list
 
 Function = Callable[..., Any]
@@ -58,7 +61,9 @@ def remembered(function: Function) -> Function:
             return known.recipes[key].run((x,))
         except (AttributeError, KeyError, TypeError):
             pass  # no tensor, an early call, arguments that have no hash: the general way
-        return function(x, *args, **kwargs) if key is None else known.call(key, (x,), args, kwargs)
+        if key is None or known.early(key):
+            return function(x, *args, **kwargs)
+        return known.call(key, (x,), args, kwargs)
 
     return call
 
@@ -80,7 +85,7 @@ def remembered_of_two(function: Function) -> Function:
                 return launches[key].run((a, b))[0]
         except (AttributeError, KeyError, TypeError):
             pass
-        if key is None:
+        if key is None or known.early(key):
             return function(a, b, *args, **kwargs)
         return known.call(key, (a, b), args, kwargs)
 
@@ -103,7 +108,9 @@ def remembered_of_three(function: Function) -> Function:
                 return launches[key].run((a, b, c))[0]
         except (AttributeError, KeyError, TypeError):
             pass
-        return function(a, b, c) if key is None else known.call(key, (a, b, c), (), {})
+        if key is None or known.early(key):
+            return function(a, b, c)
+        return known.call(key, (a, b, c), (), {})
 
     return call
 
@@ -125,7 +132,7 @@ def remembered_of_list(function: Function) -> Function:
                 return launches[key].run(arrays)[0]
         except (AttributeError, KeyError, TypeError):
             pass
-        if key is None:
+        if key is None or known.early(key):
             return function(arrays, *args, **kwargs)
         return known.call(key, tuple(arrays), args, kwargs)
 
@@ -147,6 +154,8 @@ def remembered_of_none(function: Function) -> Function:
         except (AttributeError, KeyError):
             pass
         except TypeError:  # arguments that have no hash
+            return function(*args, **kwargs)
+        if known.early(key):
             return function(*args, **kwargs)
         return known.call(key, (), args, kwargs)
 
@@ -174,7 +183,7 @@ def remembered_of_any(function: Function) -> Function:
             return launches[key].run(tensors)[0]
         except (AttributeError, KeyError, TypeError):
             pass
-        if key is None or not tensors:
+        if key is None or not tensors or known.early(key):
             return function(*args, **kwargs)
 
         def general(*given: Any) -> Any:
@@ -215,7 +224,25 @@ class _Known:
         self.function, self.make = function, make  # what makes tensors its first arguments
         self.launches: dict[Any, Any] = {}  # None: there can be none
         self.recipes: dict[Any, Any] = {}  # the same where a history is kept
-        self.counts, self.recipe_counts = CallCounts(), CallCounts()
+        self.counts = CallCounts()
+        self.first: dict[Any, int] = {}  # how often those were made that have come seldom
+
+    def early(self, key: Any) -> bool:
+        """Whether a call is one of the first of its kind, which are not worth looking at.
+
+        Its ops have launches for all sizes; where sizes do not come again, that is all there is.
+        """
+        first = self.first
+        try:
+            before = first.get(key, 0)
+        except TypeError:  # arguments that have no hash
+            return True
+        if before >= (CALLS_BEFORE_LEARNING if len(first) < FEW else CALLS_OF_MANY):
+            return False
+        if len(first) >= MAX_REMEMBERED:
+            first.clear()
+        first[key] = before + 1
+        return True
 
     def call(self, key: Any, tensors: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The result of a call that no launch is known for."""
@@ -234,15 +261,14 @@ class _Known:
             known = self.recipes if records else self.launches
             if key in known:
                 return general(*tensors)
-            before = (self.recipe_counts if records else self.counts).add(key)
+            before = 0 if records else self.counts.add(key)
         except TypeError:  # arguments that have no hash
             return general(*tensors)
         if len(known) >= MAX_REMEMBERED:
             known.clear()
         if records:
             result = general(*tensors)
-            if before:
-                known[key] = above.learned(general, tuple(tensors))
+            known[key] = above.learned(general, tuple(tensors))
             return result
         result, launch = above.watched(general, tuple(tensors), before >= CALLS_BEFORE_PLANNING)
         if launch is not False:

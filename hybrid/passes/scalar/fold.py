@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hybrid.core.size_functions import SizeValue
 from hybrid.core.types import TensorType
 from hybrid.errors import HybridError
 from hybrid.ir import Builder, Graph, Node, Op, Value, rewrite, steady
@@ -86,6 +87,8 @@ def _evaluated(node: Node, facts: Facts, evaluate: Evaluate) -> list[Definition]
 def _bytes_of(node: Node) -> bytes | None:
     """The elements of a ``full`` or ``literal``; None when they cannot be known here."""
     attrs = node.attributes
+    if isinstance(attrs.get("value", attrs.get("data")), SizeValue):
+        return None  # another one at other sizes, and nothing is asked of sizes
     if node.op.name == "literal":
         return attrs["data"]
     code = _FORMAT.get(attrs["dtype"].short)

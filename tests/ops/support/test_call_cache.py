@@ -5,9 +5,10 @@ import pytest
 
 import hybrid as hy
 from hybrid.errors import HybridError
-from hybrid.ops.support.call_cache import CALLS_BEFORE_PLANNING
+from hybrid.ops.support.call_cache import CALLS_BEFORE_LEARNING, CALLS_BEFORE_PLANNING
 from tests.helpers import same
 
+EARLY = CALLS_BEFORE_LEARNING + CALLS_BEFORE_PLANNING
 X = np.random.default_rng(0).standard_normal((4, 6)).astype("float32")
 CALLS = {
     "one op": lambda x: hy.sum(x, axis=1),
@@ -49,7 +50,7 @@ LISTS = {
 def test_later_calls_give_the_bits_of_the_first(call):
     x = hy.asarray(X)
     first = call(x)
-    for _ in range(CALLS_BEFORE_PLANNING + 3):
+    for _ in range(EARLY + 3):
         assert same(call(hy.asarray(X)), first)
         other = hy.asarray(X[::-1].copy())
         assert same(call(other), call(other))
@@ -63,21 +64,21 @@ def test_histories_are_those_of_the_ops(call):
 
     x = hy.asarray(X)
     first = hy.grad(total)(x)
-    for _ in range(CALLS_BEFORE_PLANNING + 3):
+    for _ in range(EARLY + 3):
         call(x)
         assert same(hy.grad(total)(x), first)
 
 
 def test_zeros_of_either_sign_are_told_apart():
     x = hy.asarray(np.float32([-1, 1]))
-    for _ in range(CALLS_BEFORE_PLANNING + 3):
+    for _ in range(EARLY + 3):
         assert np.signbit(hy.clip(x, -0.0, 5.0).numpy()[0])
         assert not np.signbit(hy.clip(x, 0.0, 5.0).numpy()[0])
 
 
 def test_equal_arguments_of_other_kinds_are_others():
     x = hy.asarray(X)
-    for _ in range(CALLS_BEFORE_PLANNING + 2):
+    for _ in range(EARLY + 2):
         assert hy.sum(x, 1).shape == (4,)
         with pytest.raises(HybridError):
             hy.sum(x, 1.0)
@@ -88,7 +89,7 @@ def test_equal_arguments_of_other_kinds_are_others():
 def test_what_a_call_gives_is_a_cell_of_its_own():
     x = hy.asarray(X)
     for call in CALLS.values():
-        for _ in range(CALLS_BEFORE_PLANNING + 3):
+        for _ in range(EARLY + 3):
             y, z = call(x), call(x)
             before = z.numpy().copy()
             if y is not x:
@@ -97,7 +98,7 @@ def test_what_a_call_gives_is_a_cell_of_its_own():
 
 
 def test_makers_give_cells_of_their_own():
-    for _ in range(CALLS_BEFORE_PLANNING + 3):
+    for _ in range(EARLY + 3):
         for make, expected in (
             (lambda: hy.zeros((2,)), [0, 0]),
             (lambda: hy.ones(2, dtype=hy.int32), [1, 1]),
@@ -117,7 +118,7 @@ def test_makers_give_cells_of_their_own():
 def test_several_results_stay_what_they_are(call):
     x = hy.asarray(X)
     first = call(x)
-    for _ in range(CALLS_BEFORE_PLANNING + 3):
+    for _ in range(EARLY + 3):
         found = call(hy.asarray(X))
         assert type(found) is type(first) and len(found) == len(first)
         assert all(map(same, found, first))
@@ -129,7 +130,7 @@ def test_several_results_stay_what_they_are(call):
 
 def test_a_list_given_twice_is_two():
     x, y = hy.asarray(X), hy.asarray(-X)
-    for _ in range(CALLS_BEFORE_PLANNING + 3):
+    for _ in range(EARLY + 3):
         np.testing.assert_array_equal(hy.concat([x, x]).numpy(), np.concatenate([X, X]))
         np.testing.assert_array_equal(hy.concat([x, y]).numpy(), np.concatenate([X, -X]))
         np.testing.assert_array_equal(hy.concat((y, x)).numpy(), np.concatenate([-X, X]))
@@ -139,7 +140,7 @@ def test_a_list_given_twice_is_two():
 
 
 def test_more_makers_give_cells_of_their_own():
-    for _ in range(CALLS_BEFORE_PLANNING + 3):
+    for _ in range(EARLY + 3):
         for make, expected in (
             (lambda: hy.arange(3), [0, 1, 2]),
             (lambda: hy.arange(0.0, 1.0, 0.5), [0.0, 0.5]),
@@ -165,7 +166,7 @@ def test_constants_of_zero_have_a_sign():
 
 def test_large_constants_are_not_kept():
     x = hy.asarray(np.ones((100, 100), np.float32))
-    for _ in range(CALLS_BEFORE_PLANNING + 3):
+    for _ in range(EARLY + 3):
         np.testing.assert_array_equal(hy.tril(x).numpy(), np.tril(x.numpy()))
 
 
@@ -173,7 +174,7 @@ def test_tensors_anywhere_among_the_arguments():
     x, w, b = hy.asarray(X), hy.asarray(X[:3] * 0.5), hy.asarray(X[0, :3])
     targets, weight = hy.asarray([0, 2, 5, 1]), hy.asarray(np.arange(6, dtype=np.float32))
     first: list[hy.Tensor] = []
-    for _ in range(CALLS_BEFORE_PLANNING + 3):
+    for _ in range(EARLY + 3):
         found = hy.nn.functional.linear(x, w, bias=b)
         np.testing.assert_allclose(found.numpy(), X @ (X[:3].T * 0.5) + X[0, :3], rtol=1e-5)
         plain = hy.nn.functional.linear(x, w)
@@ -191,7 +192,7 @@ def test_tensors_anywhere_among_the_arguments():
 
 def test_no_history_is_kept_where_none_is_recorded():
     x, w = hy.asarray(X), hy.nn.Parameter(hy.asarray(X[:3]))
-    for _ in range(CALLS_BEFORE_PLANNING + 3):
+    for _ in range(EARLY + 3):
         with hy.no_grad():
             quiet = hy.nn.functional.linear(x, w)
         kept = hy.nn.functional.linear(x, w)
@@ -204,15 +205,15 @@ def test_running_statistics_are_written_at_every_call():
     norm = hy.nn.BatchNorm1d(3)
     means = set()
     with hy.no_grad():
-        for _ in range(CALLS_BEFORE_PLANNING + 5):
+        for _ in range(EARLY + 5):
             norm(x)
             means.add(float(norm.running_mean[0]))
-    assert len(means) == CALLS_BEFORE_PLANNING + 5
+    assert len(means) == EARLY + 5
 
 
 def test_a_type_in_the_place_of_a_tensor_is_no_tensor():
     x, w = hy.asarray(X), hy.asarray(X[:3])
-    for _ in range(CALLS_BEFORE_PLANNING + 3):
+    for _ in range(EARLY + 3):
         hy.nn.functional.linear(x, w)
     with pytest.raises(HybridError):
         hy.nn.functional.linear(x, w.type)

@@ -9,6 +9,7 @@ import pytest
 from hybrid.core.types import dtype_of, tensor_type
 from hybrid.errors import ArgumentError
 from hybrid.ir import Graph, Op
+from hybrid.ir.graph import sizes_of
 from hybrid.passes import dce, fold
 from hybrid.passes.scalar.fold import Constant
 from tests.helpers import assert_rewrites, graph_of
@@ -253,3 +254,20 @@ def test_constants_are_not_evaluated_again() -> None:
     evaluated.clear()
     folded(graph_of(SUM))
     assert evaluated == ["add"]
+
+
+def test_nothing_is_asked_of_sizes() -> None:
+    text = """
+        graph @f<n = 6>(%x: f32[n]) {
+          %a: f32[] = full {dtype=f32, shape=(), value=2*n}
+          %b: f32[] = sqrt %a
+          %c: f32[n] = divide %x, %b
+          return %c
+        }
+        """
+    graph = graph_of(text)
+    sizes = sizes_of(graph)
+    assert sizes is not None
+    before = len(sizes.conditions)
+    folded(graph)
+    assert len(sizes.conditions) == before
