@@ -22,6 +22,7 @@ from hybrid.convert.conversion import convert
 from hybrid.convert.runtime import Site, hyb__
 from hybrid.core.own_names import PREFIX
 from hybrid.eager.progress import progress, unwrapped
+from hybrid.errors import CaptureError, author_location
 from hybrid.ir import Op
 from hybrid.ir.interpreter import current
 from hybrid.staging.effects.announcement import announcer
@@ -257,6 +258,9 @@ def _mentions_us(namespace: dict[str, Any]) -> bool:
 
 def _constructor(kind: type) -> Any:
     """What makes an object of the class ``kind``, with its ``__init__`` converted."""
+    final = getattr(kind, "__del__", None)
+    if isinstance(final, types.FunctionType) and is_users(final):
+        return functools.partial(_refuse_finalizer, kind)
     if type(kind) is not type or issubclass(kind, BaseException):
         return _with_functions(kind) if kind in HIGHER_ORDER else kind
     new = kind.__new__
@@ -275,6 +279,17 @@ def _constructor(kind: type) -> Any:
         return instance
 
     return construct
+
+
+def _refuse_finalizer(kind: type, *_args: Any, **_kwargs: Any) -> None:
+    name = kind.__name__
+    raise CaptureError(
+        f"an object of {name} is made, which has a finalizer (__del__)",
+        at=author_location(),
+        why="It would run once, when what the capture has made dies, and not in each run.",
+        fix=f"make the {name} outside the hybridized function, or do what __del__ does in a "
+        "method, or in the __exit__ of a with statement",
+    )
 
 
 def _with_functions(function: Any) -> Any:
