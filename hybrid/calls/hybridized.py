@@ -25,16 +25,15 @@ from hybrid.core.tree import flatten
 from hybrid.eager.streams import submit
 from hybrid.eager.thread_state import STATE, as_before
 from hybrid.errors import (
-    OF_CAPTURE,
     ArgumentError,
     ArgumentTypeError,
     CaptureError,
     CutShortError,
     EagerOnlyError,
-    HybridError,
     TracedBoolError,
     UncapturedCallError,
     author_location,
+    ends_capture,
     warn_author,
 )
 from hybrid.ir import Graph
@@ -292,7 +291,7 @@ class Hybridized(StagedCalls):
         try:
             with uncollected(), phase(f"capture {self._name()}"):
                 return self._capture(call)
-        except Exception as error:
+        except BaseException as error:  # SystemExit, too
             ended = error
             put = taken(error)
             if put is None:
@@ -422,10 +421,11 @@ class Hybridized(StagedCalls):
                     self.function, leaves, is_configured, once, inputs.places,
                     [item for item, _ in opened or () if not isinstance(item, int)], self._paths,
                 )  # fmt: skip
-            except HybridError as error:
-                if not self._paths.sized or isinstance(error, OF_CAPTURE):
+            except BaseException as error:
+                if not self._paths.sized or ends_capture(error):
                     raise
-                # Eagerly it says the sizes that there are, not what stands for them.
+                # Eagerly it says the sizes that there are, not what stands for them, and what was
+                # written before has them.
                 raise UncapturedCallError(str(error)) from error
 
     @contextmanager

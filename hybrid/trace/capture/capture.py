@@ -56,6 +56,7 @@ from hybrid.trace.places.code_owner import MISSING, definition, returning
 from hybrid.trace.places.differences import containers_in
 from hybrid.trace.places.frames import BOUNDARIES
 from hybrid.trace.places.place import Key
+from hybrid.trace.regions.pending_errors import EndOfPath
 from hybrid.trace.regions.requires_grad import Turning
 from hybrid.trace.regions.tracer import Cell, LoggedPlace, Tracer
 from hybrid.trace.regions.value_symbols import Paths
@@ -155,7 +156,7 @@ def _captured(
                 raise_swallowed(raised)
             except BaseException as error:
                 raise_swallowed(raised, error)
-                if isinstance(error, Exception) and not ends_capture(error):
+                if type(error) is not EndOfPath and not ends_capture(error):
                     tracer.abort_effects.end(error)
                 raise
             finally:
