@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import sys
 import types
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -617,7 +618,16 @@ class Hybridized(StagedCalls):
         return bound
 
     def __reduce__(self) -> Any:
+        name = getattr(self, "__qualname__", "")
+        found = sys.modules.get(getattr(self, "__module__", None) or "")
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is self:  # its module has it in the place of the function
+            return name
         return _rebuild, (self.function, self.options)
+
+    def __copy__(self) -> Hybridized:
+        return Hybridized(self.function, **self.options)
 
     def __deepcopy__(self, memo: dict) -> Hybridized:
         return Hybridized(copy.deepcopy(self.function, memo), **self.options)

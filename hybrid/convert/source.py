@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import itertools
 import linecache
+import opcode
 import types
 from collections import deque
 from collections.abc import Iterator
@@ -21,6 +22,7 @@ from hybrid.convert.scope import names_in, walk_scope
 from hybrid.core.dataclass import dataclass
 
 Function = ast.FunctionDef | ast.Lambda
+_NOTHING = bytes([opcode.opmap["NOP"], 0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,12 +168,22 @@ def agrees(definition: Definition, code: types.CodeType) -> bool:
     return asserts and set(again.co_names) <= set(code.co_names) | set(code.co_varnames)
 
 
+def _unpadded(instructions: bytes) -> bytes:
+    """``instructions`` without those at their end that do nothing: profilers tell code by them."""
+    while instructions.endswith(_NOTHING):
+        instructions = instructions[: -len(_NOTHING)]
+    return instructions
+
+
 def _same(first: Any, second: Any) -> bool:
     """Whether code objects, or constants of theirs, are as good as equal."""
     if isinstance(first, types.CodeType) and isinstance(second, types.CodeType):
-        names = ("co_code", "co_names", "co_varnames")
-        return all(getattr(first, name) == getattr(second, name) for name in names) and _same(
-            first.co_consts, second.co_consts
+        names = ("co_names", "co_varnames")
+        alike = all(getattr(first, name) == getattr(second, name) for name in names)
+        return (
+            alike
+            and _unpadded(first.co_code) == _unpadded(second.co_code)
+            and _same(first.co_consts, second.co_consts)
         )
     if isinstance(first, tuple) and isinstance(second, tuple) and len(first) == len(second):
         return all(itertools.starmap(_same, zip(first, second, strict=True)))

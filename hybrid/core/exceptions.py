@@ -111,13 +111,13 @@ def is_interrupt(error: BaseException | None) -> bool:
     interrupted = frame = None
     while trace is not None:
         interrupted, frame = frame, trace.tb_frame
-        if interrupted is not None and _handles(frame, interrupted):
+        if interrupted is not None and is_handler(frame, interrupted):
             return True
         trace = trace.tb_next
     return False
 
 
-def _handles(frame: FrameType, interrupted: FrameType) -> bool:
+def is_handler(frame: FrameType, interrupted: FrameType) -> bool:
     """Whether ``frame`` is a handler: it alone is given the frame that it interrupts."""
     code = frame.f_code
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + 1]  # and *args

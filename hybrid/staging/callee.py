@@ -240,8 +240,15 @@ def is_users(function: types.FunctionType) -> bool:
     if is_library(code) or of_package(code):
         return False
     if any(part in code.co_filename for part in _PACKAGES):
-        return _mentions_us(function.__globals__)
+        return _wraps_users(function) or _mentions_us(function.__globals__)
     return True
+
+
+def _wraps_users(function: types.FunctionType) -> bool:
+    """Whether ``function`` is what a decorator of a library has made of one of the user's."""
+    inner = getattr(function, "__wrapped__", None)
+    inner = getattr(inner, "__func__", inner)
+    return isinstance(inner, types.FunctionType) and is_users(inner)
 
 
 def _mentions_us(namespace: dict[str, Any]) -> bool:
@@ -376,6 +383,9 @@ def _sort(function: Any, announce: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_framed(function: Any) -> bool:
     """Whether what ``function`` does depends on the frame that calls it."""
+    module = getattr(function, "__module__", None)
+    if isinstance(module, str) and (module in _DEBUGGERS or module.partition(".")[0] in _DEBUGGERS):
+        return True
     return function is super or _key(function) in FRAMED
 
 
@@ -394,4 +404,6 @@ SHALLOW = (
     type, operator.contains, operator.delitem, operator.eq, operator.getitem, operator.ior,
     operator.is_, operator.is_not, operator.ne, operator.or_, operator.setitem, progress,
 )  # fmt: skip
-FRAMED = (locals, vars, dir, globals, eval, exec, sys._getframe, __import__)
+FRAMED = (locals, vars, dir, globals, eval, exec, sys._getframe, __import__, breakpoint)
+# Modules of functions that stop where they are called.
+_DEBUGGERS = ("bdb", "pdb", "ipdb", "pudb", "debugpy", "pydevd", "_pytest.debugging")

@@ -19,6 +19,7 @@ from contextlib import ExitStack
 from types import FrameType
 from typing import Any, TypeVar
 
+from hybrid.core.exceptions import is_handler
 from hybrid.eager.thread_state import ending
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir.interpreter import ACTIVE, current, set_stack, stack
@@ -34,8 +35,13 @@ _OPENING = (
     *[(os, name) for name in ("open", "read", "pread", "readv", "stat", "lstat", "fstat", "access",
                               "listdir", "scandir", "readlink", "statvfs", "getxattr")],
 )  # fmt: skip
-# Modules that look for source texts and code, which are those that run.
-_OF_SOURCES = ("linecache.py", "tokenize.py", "inspect.py")
+# What looks for source texts and code, which are those that run, and debuggers.
+_BESIDE = frozenset(
+    {
+        "linecache", "tokenize", "inspect", "pdb", "bdb", "cmd", "ipdb", "IPython", "pudb",
+        "debugpy", "_pydevd_bundle", "pydevd",
+    }
+)  # fmt: skip
 
 
 def surrounded(call: Callable[[], R]) -> R:
@@ -107,7 +113,7 @@ class _Shut:
         self.function, self.label = function, label
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if ACTIVE and current().traces and not _looks_for_source(sys._getframe(1)):
+        if ACTIVE and current().traces and not _is_beside(sys._getframe(1)):
             raise impure(self.label, author_location(), OUTSIDE)
         return self.function(*args, **kwargs)
 
@@ -127,11 +133,19 @@ def _shut_files(swaps: list[Swap]) -> None:
             setattr(owner, name, _Shut(function, label))
 
 
-def _looks_for_source(frame: FrameType | None) -> bool:
-    """Whether ``frame`` is called by what looks for code and its text, inside the capture."""
+def _is_beside(frame: FrameType | None) -> bool:
+    """Whether ``frame`` is called by what is no part of the program that is captured.
+
+    That is an import, a debugger, or the function of a tracer or profiler: it alone is given the
+    frame that has called it.
+    """
     while frame is not None and id(frame.f_code) not in BOUNDARIES:
-        path = frame.f_code.co_filename
-        if path.startswith("<frozen importlib") or os.path.basename(path) in _OF_SOURCES:
+        module = frame.f_globals.get("__name__") or ""
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            return True
+        if module.partition(".")[0] in _BESIDE:
+            return True
+        if frame.f_back is not None and is_handler(frame, frame.f_back):
             return True
         frame = frame.f_back
     return False
