@@ -11,12 +11,13 @@ import math
 import os
 import sys
 import warnings
-from types import FrameType
+from types import FrameType, TracebackType
 from typing import Any
 
 import numpy as np
 
 from hybrid.core.dataclass import dataclass
+from hybrid.core.exceptions import CaptureSignal, is_interrupt, remember
 from hybrid.core.package import FOLDER
 
 
@@ -41,11 +42,16 @@ class Location:
 class HybridError(Exception):
     """Base class; ``why``, ``fix`` and ``at`` are optional but expected."""
 
+    _of_capture = False  # whether eager code would not raise it
+    stopped = False  # whether code that has caught it has taken its traceback away
+
     def __init__(
         self, what: str, *, at: Location | None = None, why: str = "", fix: str = ""
     ) -> None:
         self.what, self.at, self.why, self.fix = what, at, why, fix
         super().__init__(what)
+        if self._of_capture:
+            remember(self)
 
     def __str__(self) -> str:
         parts = [self.what if self.at is None else f"{self.what} ({self.at})"]
@@ -56,6 +62,10 @@ class HybridError(Exception):
         if self.fix:
             parts.append(f"Fix: {self.fix}.")
         return "\n".join(parts)
+
+    def with_traceback(self, trace: TracebackType | None) -> "HybridError":
+        self.stopped = self.stopped or trace is None
+        return super().with_traceback(trace)
 
     def __reduce__(self):
         return _rebuild, (type(self), self.__dict__ | {"args": self.args})
@@ -135,6 +145,8 @@ class CancelledError(HybridError, RuntimeError):
 class NativeError(HybridError, RuntimeError):
     """The C runtime refused a request that Python had let through."""
 
+    _of_capture = True
+
 
 class WorkerError(HybridError, RuntimeError):
     """A worker of a loader died, hung, or failed with what cannot be raised elsewhere."""
@@ -189,9 +201,13 @@ class GradientError(HybridError, RuntimeError):
 class GraphError(HybridError, ValueError):
     """A graph breaks a rule of the IR, or its text does not parse."""
 
+    _of_capture = True
+
 
 class CaptureError(HybridError, RuntimeError):
     """A function cannot be captured as it is written."""
+
+    _of_capture = True
 
 
 class EagerOnlyError(CaptureError):
@@ -410,3 +426,39 @@ def author_location() -> Location | None:
 
 
 OF_CAPTURE = (CaptureError, GraphError, NativeError)  # those that eager code would not raise
+
+# Folders of code that only a capture runs.
+_CAPTURING = tuple(
+    [
+        os.path.join(FOLDER, part, "")
+        for part in ("calls", "convert", "core", "number", "passes", "plan", "staging", "trace")
+    ]
+)
+
+
+def ends_capture(error: BaseException | None) -> bool:
+    """Whether ``error`` ends a capture: no handler of the author's may see it."""
+    if error is None:
+        return False
+    return isinstance(error, (*OF_CAPTURE, CaptureSignal)) or is_interrupt(error) or is_fault(error)
+
+
+def is_fault(error: BaseException | None) -> bool:
+    """Whether ``error`` is a mistake of this package's own, which eager code would not meet.
+
+    That is an assertion of the package that fails, and an attribute that code of captures asks for
+    by its name (not by ``getattr``, in the place of the author's).
+    """
+    if not isinstance(error, (AssertionError, AttributeError)) or isinstance(error, HybridError):
+        return False
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return False
+    code = trace.tb_frame.f_code
+    if isinstance(error, AttributeError):
+        return code.co_filename.startswith(_CAPTURING) and error.name in code.co_names
+    if not code.co_filename.startswith(_PACKAGE):
+        return False
+    return linecache.getline(code.co_filename, trace.tb_lineno).lstrip().startswith("assert ")

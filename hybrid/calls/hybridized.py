@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import sys
 import types
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,16 +26,15 @@ from hybrid.core.tree import flatten
 from hybrid.eager.streams import submit
 from hybrid.eager.thread_state import STATE, as_before
 from hybrid.errors import (
-    OF_CAPTURE,
     ArgumentError,
     ArgumentTypeError,
     CaptureError,
     CutShortError,
     EagerOnlyError,
-    HybridError,
     TracedBoolError,
     UncapturedCallError,
     author_location,
+    ends_capture,
     warn_author,
 )
 from hybrid.ir import Graph
@@ -300,7 +300,7 @@ class Hybridized(StagedCalls):
         try:
             with uncollected(), phase(f"capture {self._name()}"):
                 return self._capture(call)
-        except Exception as error:
+        except BaseException as error:  # SystemExit, too
             ended = error
             put = taken(error)
             if put is None:
@@ -430,10 +430,11 @@ class Hybridized(StagedCalls):
                     self.function, leaves, is_configured, once, inputs.places,
                     [item for item, _ in opened or () if not isinstance(item, int)], self._paths,
                 )  # fmt: skip
-            except HybridError as error:
-                if not self._paths.sized or isinstance(error, OF_CAPTURE):
+            except BaseException as error:
+                if not self._paths.sized or ends_capture(error):
                     raise
-                # Eagerly it says the sizes that there are, not what stands for them.
+                # Eagerly it says the sizes that there are, not what stands for them, and what was
+                # written before has them.
                 raise UncapturedCallError(str(error)) from error
 
     @contextmanager
@@ -625,7 +626,16 @@ class Hybridized(StagedCalls):
         return bound
 
     def __reduce__(self) -> Any:
+        name = getattr(self, "__qualname__", "")
+        found = sys.modules.get(getattr(self, "__module__", None) or "")
+        for part in name.split("."):
+            found = getattr(found, part, None)
+        if found is self:  # its module has it in the place of the function
+            return name
         return _rebuild, (self.function, self.options)
+
+    def __copy__(self) -> Hybridized:
+        return Hybridized(self.function, **self.options)
 
     def __deepcopy__(self, memo: dict) -> Hybridized:
         return Hybridized(copy.deepcopy(self.function, memo), **self.options)

@@ -10,15 +10,19 @@ from __future__ import annotations
 import ast
 import itertools
 import linecache
+import opcode
 import types
+from collections import deque
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakValueDictionary
 
 from hybrid.convert.rebuild import FACTORY, compiled
 from hybrid.convert.scope import names_in, walk_scope
 from hybrid.core.dataclass import dataclass
 
 Function = ast.FunctionDef | ast.Lambda
+_NOTHING = bytes([opcode.opmap["NOP"], 0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +32,7 @@ class Definition:
     node: Function
     class_name: str | None  # of the class whose private names it mangles
     imports: tuple[str, ...]  # names that its module imports: calls through them compile otherwise
+    file: _Parsed  # which is kept as long as something of it is converted
 
 
 class NoSource(Exception):
@@ -40,21 +45,18 @@ class _Parsed:
     def __init__(self, path: str, text: str) -> None:
         self.text, self.tree = text, ast.parse(text, path)
         self.imports = _imports(self.tree)
-        self.by_line: dict[int, list[Definition]] = {}
 
     def at(self, line: int) -> list[Definition]:
         """The definitions that begin at ``line``."""
-        found = self.by_line.get(line)
-        if found is None:
-            found = self.by_line[line] = [
-                definition
-                for definition in _definitions(self.tree, None, self.imports, line)
-                if first_line(definition.node) == line
-            ]
-        return found
+        return [
+            definition
+            for definition in _definitions(self, self.tree, None, line)
+            if first_line(definition.node) == line
+        ]
 
 
-_files: dict[str, _Parsed] = {}
+_files: WeakValueDictionary[str, _Parsed] = WeakValueDictionary()
+_newest: deque[_Parsed] = deque(maxlen=16)  # most of the functions in a file come one by one
 
 
 def definition_of(code: types.CodeType) -> Definition:
@@ -97,11 +99,12 @@ def _parse(path: str, text: str) -> _Parsed:
     known = _files.get(path)
     if known is None or known.text != text:
         known = _files[path] = _Parsed(path, text)
+        _newest.append(known)
     return known
 
 
 def _definitions(
-    node: ast.AST, class_name: str | None, imports: tuple[str, ...], line: int
+    file: _Parsed, node: ast.AST, class_name: str | None, line: int
 ) -> Iterator[Definition]:
     """Those in ``node`` that may begin at ``line``: what does not go over it is passed by."""
     for child in ast.iter_child_nodes(node):
@@ -109,9 +112,9 @@ def _definitions(
         if end < line or first_line(child) > line:
             continue
         if isinstance(child, (ast.FunctionDef, ast.Lambda)):
-            yield Definition(child, class_name, imports)
+            yield Definition(child, class_name, file.imports, file)
         inner = child.name if isinstance(child, ast.ClassDef) else class_name
-        yield from _definitions(child, inner, imports, line)
+        yield from _definitions(file, child, inner, line)
 
 
 def _imports(tree: ast.Module) -> tuple[str, ...]:
@@ -165,12 +168,22 @@ def agrees(definition: Definition, code: types.CodeType) -> bool:
     return asserts and set(again.co_names) <= set(code.co_names) | set(code.co_varnames)
 
 
+def _unpadded(instructions: bytes) -> bytes:
+    """``instructions`` without those at their end that do nothing: profilers tell code by them."""
+    while instructions.endswith(_NOTHING):
+        instructions = instructions[: -len(_NOTHING)]
+    return instructions
+
+
 def _same(first: Any, second: Any) -> bool:
     """Whether code objects, or constants of theirs, are as good as equal."""
     if isinstance(first, types.CodeType) and isinstance(second, types.CodeType):
-        names = ("co_code", "co_names", "co_varnames")
-        return all(getattr(first, name) == getattr(second, name) for name in names) and _same(
-            first.co_consts, second.co_consts
+        names = ("co_names", "co_varnames")
+        alike = all(getattr(first, name) == getattr(second, name) for name in names)
+        return (
+            alike
+            and _unpadded(first.co_code) == _unpadded(second.co_code)
+            and _same(first.co_consts, second.co_consts)
         )
     if isinstance(first, tuple) and isinstance(second, tuple) and len(first) == len(second):
         return all(itertools.starmap(_same, zip(first, second, strict=True)))

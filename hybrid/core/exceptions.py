@@ -8,13 +8,99 @@ reason why it cannot be captured.
 Remains are on their way to whoever puts them in force.  A plan computes what it writes and hands it
 over when it is done.  Where Python code that it calls may raise, that code also gets the values
 that are written so far, and leaves them with the error.
+
+Control exceptions are what the library raises for its own purposes while it captures: it refuses
+the function, needs a value, or starts again.  No handler of the author's is to see them.  Converted
+code lets them pass; code that nobody converts (of a library that calls the author's back, or of a
+finalizer, whose exceptions Python drops) may stop one on its way, so a capture remembers them all.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from types import FrameType
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from threading import get_ident
+from types import FrameType, TracebackType
 from typing import Any
+
+from hybrid.core.package import FOLDER
+
+_PACKAGE = FOLDER + os.sep
+_RAISED: dict[int, list[BaseException]] = {}  # by the threads that capture
+
+
+class CaptureSignal(BaseException):
+    """Base class of control exceptions that tell the capture itself something.
+
+    No Exception: code of the author's, or of a library, must not take one for its own.
+    """
+
+    stopped = False  # whether code that has caught it has taken its traceback away
+
+    def __init__(self, *args: object) -> None:
+        super().__init__(*args)
+        remember(self)
+
+    def with_traceback(self, trace: TracebackType | None) -> CaptureSignal:
+        self.stopped = self.stopped or trace is None
+        return super().with_traceback(trace)
+
+
+@contextmanager
+def remembering() -> Iterator[list[BaseException]]:
+    """A context with the list of the control exceptions that are made on this thread inside it."""
+    thread = get_ident()
+    around, _RAISED[thread] = _RAISED.get(thread), []
+    try:
+        yield _RAISED[thread]
+    finally:
+        if around is None:
+            _RAISED.pop(thread, None)
+        else:
+            _RAISED[thread] = around
+
+
+def remember(error: BaseException) -> None:
+    """Note a control exception, which has to reach the capture under way, if there is one."""
+    if _RAISED:
+        raised = _RAISED.get(get_ident())
+        if raised is not None:
+            raised.append(error)
+
+
+def settle(error: BaseException) -> None:
+    """Forget a control exception: the library itself has caught it, and found another way."""
+    raised = _RAISED.get(get_ident(), [])
+    raised[:] = [other for other in raised if other is not error]
+
+
+def swallowed(
+    raised: Sequence[BaseException], last: BaseException | None = None
+) -> BaseException | None:
+    """The first exception that code outside the package has stopped; None if there is none.
+
+    ``last`` is the one that has got through, which may have come of others.
+    """
+    through = set()
+    while last is not None and id(last) not in through:
+        through.add(id(last))
+        last = last.__cause__ or last.__context__
+    for error in raised:
+        if id(error) not in through and _has_left_package(error):
+            return error
+    return None
+
+
+def _has_left_package(error: BaseException) -> bool:
+    if getattr(error, "stopped", False):
+        return True
+    trace = error.__traceback__
+    while trace is not None:
+        if not trace.tb_frame.f_code.co_filename.startswith(_PACKAGE):
+            return True
+        trace = trace.tb_next
+    return False
 
 
 def is_interrupt(error: BaseException | None) -> bool:
@@ -25,13 +111,13 @@ def is_interrupt(error: BaseException | None) -> bool:
     interrupted = frame = None
     while trace is not None:
         interrupted, frame = frame, trace.tb_frame
-        if interrupted is not None and _handles(frame, interrupted):
+        if interrupted is not None and is_handler(frame, interrupted):
             return True
         trace = trace.tb_next
     return False
 
 
-def _handles(frame: FrameType, interrupted: FrameType) -> bool:
+def is_handler(frame: FrameType, interrupted: FrameType) -> bool:
     """Whether ``frame`` is a handler: it alone is given the frame that it interrupts."""
     code = frame.f_code
     names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount + 1]  # and *args

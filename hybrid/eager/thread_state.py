@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import gc
+import os
 import sys
 import threading
 from collections.abc import Callable
@@ -23,6 +24,35 @@ P, R = ParamSpec("P"), TypeVar("R")
 # A capture holds this lock, and so does every run that writes to anything but its own results, or
 # that looks for tensors in such places.
 STATE = threading.RLock()
+
+
+FORK_PATIENCE = 60.0  # seconds that a fork waits for a capture or run of another thread
+
+
+def hold_at_fork(*locks: Any) -> None:
+    """Let forks wait for RLocks, in their order: a child has no other thread to give them back.
+
+    While another thread captures, a child would find what stands for values in its places.
+    """
+    held: list[Any] = []
+
+    def acquire() -> None:
+        held[:] = [lock for lock in locks if lock.acquire(timeout=FORK_PATIENCE)]
+
+    def release() -> None:
+        while held:
+            held.pop().release()
+
+    def release_in_child() -> None:
+        for lock in locks:
+            if not any(lock is other for other in held):
+                lock._at_fork_reinit()
+        release()
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=acquire, after_in_parent=release, after_in_child=release_in_child
+        )
 
 
 class ThreadState(NamedTuple):

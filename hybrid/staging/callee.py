@@ -22,6 +22,7 @@ from hybrid.convert.conversion import convert
 from hybrid.convert.runtime import Site, hyb__
 from hybrid.core.own_names import PREFIX
 from hybrid.eager.progress import progress, unwrapped
+from hybrid.errors import CaptureError, author_location
 from hybrid.ir import Op
 from hybrid.ir.interpreter import current
 from hybrid.staging.effects.announcement import announcer
@@ -239,8 +240,15 @@ def is_users(function: types.FunctionType) -> bool:
     if is_library(code) or of_package(code):
         return False
     if any(part in code.co_filename for part in _PACKAGES):
-        return _mentions_us(function.__globals__)
+        return _wraps_users(function) or _mentions_us(function.__globals__)
     return True
+
+
+def _wraps_users(function: types.FunctionType) -> bool:
+    """Whether ``function`` is what a decorator of a library has made of one of the user's."""
+    inner = getattr(function, "__wrapped__", None)
+    inner = getattr(inner, "__func__", inner)
+    return isinstance(inner, types.FunctionType) and is_users(inner)
 
 
 def _mentions_us(namespace: dict[str, Any]) -> bool:
@@ -257,6 +265,9 @@ def _mentions_us(namespace: dict[str, Any]) -> bool:
 
 def _constructor(kind: type) -> Any:
     """What makes an object of the class ``kind``, with its ``__init__`` converted."""
+    final = getattr(kind, "__del__", None)
+    if isinstance(final, types.FunctionType) and is_users(final):
+        return functools.partial(_refuse_finalizer, kind)
     if type(kind) is not type or issubclass(kind, BaseException):
         return _with_functions(kind) if kind in HIGHER_ORDER else kind
     new = kind.__new__
@@ -275,6 +286,17 @@ def _constructor(kind: type) -> Any:
         return instance
 
     return construct
+
+
+def _refuse_finalizer(kind: type, *_args: Any, **_kwargs: Any) -> None:
+    name = kind.__name__
+    raise CaptureError(
+        f"an object of {name} is made, which has a finalizer (__del__)",
+        at=author_location(),
+        why="It would run once, when what the capture has made dies, and not in each run.",
+        fix=f"make the {name} outside the hybridized function, or do what __del__ does in a "
+        "method, or in the __exit__ of a with statement",
+    )
 
 
 def _with_functions(function: Any) -> Any:
@@ -361,6 +383,9 @@ def _sort(function: Any, announce: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_framed(function: Any) -> bool:
     """Whether what ``function`` does depends on the frame that calls it."""
+    module = getattr(function, "__module__", None)
+    if isinstance(module, str) and (module in _DEBUGGERS or module.partition(".")[0] in _DEBUGGERS):
+        return True
     return function is super or _key(function) in FRAMED
 
 
@@ -379,4 +404,6 @@ SHALLOW = (
     type, operator.contains, operator.delitem, operator.eq, operator.getitem, operator.ior,
     operator.is_, operator.is_not, operator.ne, operator.or_, operator.setitem, progress,
 )  # fmt: skip
-FRAMED = (locals, vars, dir, globals, eval, exec, sys._getframe, __import__)
+FRAMED = (locals, vars, dir, globals, eval, exec, sys._getframe, __import__, breakpoint)
+# Modules of functions that stop where they are called.
+_DEBUGGERS = ("bdb", "pdb", "ipdb", "pudb", "debugpy", "pydevd", "_pytest.debugging")

@@ -210,6 +210,29 @@ def test_copies_and_pickles() -> None:
         assert other(hy.ones(1)).item() == function(hy.ones(1)).item()
 
 
+@hy.hybridize
+def decorated(x):
+    return x * 3.0
+
+
+class Holder:
+    @staticmethod
+    @hy.hybridize
+    def decorated(x):
+        return x * 4.0
+
+
+@pytest.mark.parametrize("protocol", range(4, pickle.HIGHEST_PROTOCOL + 1))
+def test_functions_that_are_decorated_in_their_module(protocol) -> None:
+    for function, expected in ((decorated, 3.0), (Holder.decorated, 4.0)):
+        assert function(hy.ones(1)).item() == expected
+        assert pickle.loads(pickle.dumps(function, protocol)) is function, "as other functions are"
+        for other in (copy.copy(function), copy.deepcopy(function)):
+            assert other is not function
+            assert other.plans == []
+            assert other(hy.ones(1)).item() == expected
+
+
 def test_several_threads() -> None:
     def function(x):
         for _ in range(5):

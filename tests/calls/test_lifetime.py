@@ -1,7 +1,10 @@
 """Memory: functions and modules that were hybridized go, and what stays does not grow."""
 
+import contextlib
 import gc
+import linecache
 import sys
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -9,6 +12,7 @@ import pytest
 
 import hybrid as hy
 from hybrid import nn
+from hybrid.convert import source
 from hybrid.memory import native
 from tests.staging.harness import f32
 
@@ -154,3 +158,28 @@ def test_long_runs_keep_nothing() -> None:
     assert live_later == live and abs(objects_later - objects) < 20
     assert abs(blocks_later - blocks) < CALLS / 10
     assert len(hybridized.plans) == 1
+
+
+SOURCE = """
+def function(x):
+    with context:
+        if hy.sum(x) > {0}:
+            x = x * {0}
+    return (lambda y: y + {0})(x)
+"""
+
+
+def test_dead_functions_let_go_of_their_code() -> None:
+    codes, parsed = [], len(source._files)
+    for n in range(40):
+        path, text = f"<function {n}>", SOURCE.format(n)
+        linecache.cache[path] = len(text), None, text.splitlines(True), path
+        space = {"hy": hy, "context": contextlib.nullcontext()}
+        exec(compile(text, path, "exec"), space)
+        assert hy.hybridize(space["function"])(X).shape == X.shape
+        codes.append(weakref.ref(space["function"].__code__))
+        del linecache.cache[path]
+    del space
+    gc.collect()
+    assert [code() for code in codes] == [None] * len(codes)
+    assert len(source._files) - parsed <= source._newest.maxlen

@@ -1,7 +1,9 @@
 """Many threads: captures, runs, copies and the author's own writes, all at the same time."""
 
 import copy
+import os
 import pickle
+import signal
 import sys
 import threading
 import time
@@ -12,6 +14,8 @@ import pytest
 
 import hybrid as hy
 from hybrid import nn
+from hybrid.eager import thread_state
+from hybrid.trace.regions.tracer import Tracer
 from tests.staging.harness import describe, f32
 
 THREADS = 8
@@ -256,3 +260,65 @@ def test_what_others_do_meanwhile_is_neither_lost_nor_taken_for_the_captures_own
     at_once(others, calls)
     assert log == written
     assert settings["turn"] == config.level == written[-1]
+
+
+# Forks ------------------------------------------------------------------------------------------
+
+
+class State:
+    last = None
+
+
+def test_a_fork_waits_for_the_capture_of_another_thread(monkeypatch):
+    """Else the child has a lock that nobody gives back, and traced values in its places."""
+    begun, apply = threading.Event(), Tracer.applied
+    state, ends = State(), []
+
+    def applied(self, *args):
+        if not begun.is_set():
+            begun.set()
+            time.sleep(0.3)  # meanwhile a fork begins
+        return apply(self, *args)
+
+    def step(x):
+        state.last = hy.sin(x)
+        for j in range(3):
+            x = hy.sin(x) * 2 if hy.sum(x) > j else x
+        return x + state.last
+
+    monkeypatch.setattr(Tracer, "applied", applied)
+    function = hy.hybridize(step)
+    thread = threading.Thread(target=lambda: ends.append(function(hy.ones(3))))
+    thread.start()
+    begun.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        whole = state.last.shape == (3,) and hy.sum(state.last).item() > 0
+        other = hy.hybridize(lambda x: x * 3)(hy.ones(2)).tolist() == [3.0, 3.0]
+        os._exit(0 if whole and other and function(hy.ones(2)).shape == (2,) else 1)
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
+    assert ends[0].tolist() == step(hy.ones(3)).tolist()
+
+
+def test_a_fork_gives_up_a_lock_that_is_never_given_back(monkeypatch):
+    """The parent's thread may wait for the child, whose lock is a new one then."""
+    monkeypatch.setattr(thread_state, "FORK_PATIENCE", 0.05)
+    held, over = threading.Event(), threading.Event()
+
+    def hold():
+        with thread_state.STATE:
+            held.set()
+            over.wait()
+
+    thread = threading.Thread(target=hold)
+    thread.start()
+    held.wait()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        os._exit(0 if hy.hybridize(lambda x: x * 3)(hy.ones(2)).tolist() == [3.0, 3.0] else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    over.set()
+    thread.join()

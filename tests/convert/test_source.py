@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import linecache
+import opcode
 import sys
 import types
 from collections.abc import Callable
@@ -233,3 +234,14 @@ def test_source_reads_well() -> None:
         "        y, = hyb_1.values\n"
         "    return hyb__.peek('y', y)"
     )
+
+
+def test_code_that_a_profiler_has_padded() -> None:
+    def padded(x: int) -> int:
+        return x * 2 if x else 1
+
+    code = padded.__code__
+    nothing = bytes([opcode.opmap["NOP"], 0])
+    padded.__code__ = code.replace(co_code=code.co_code + nothing * 2)
+    assert why_not(padded) == ""
+    assert convert(padded)(3) == 6

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import bdb
+import pdb
 import sys
 import traceback
 from collections.abc import Callable
 from pathlib import Path
 from types import FrameType
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
+from _pytest.debugging import pytestPDB
 
 import hybrid
+import hybrid as hy
 from hybrid.convert import convert, is_converted
 
 PACKAGE = str(Path(hybrid.__file__).parent)
@@ -161,3 +164,46 @@ def test_breakpoints(convert_it: bool) -> None:
         debugger.clear_all_breaks()
         sys.settrace(before)
     assert list(dict.fromkeys(debugger.stops)) == [("covered", line, 0), ("covered", line, 1)]
+
+
+class Prompt(pdb.Pdb):
+    """Notes where it stops, in place of asking what to do."""
+
+    stops: ClassVar[list[tuple[str, str]]] = []
+
+    def __init__(self, *_args: Any, **_kwargs: Any) -> None:
+        super().__init__(readrc=False)
+
+    def interaction(self, frame: FrameType | None, *_: Any) -> None:
+        assert frame is not None
+        self.stops.append((frame.f_code.co_filename, frame.f_code.co_name))
+        self.set_continue()
+
+
+def stops_here(x: Any) -> Any:
+    y = x * 2 if hy.sum(x) > 0 else x
+    breakpoint()
+    return y + 1
+
+
+def stops_by_name(x: Any) -> Any:
+    y = x * 2 if hy.sum(x) > 0 else x
+    pdb.set_trace()
+    return y + 1
+
+
+@pytest.mark.parametrize("function", [stops_here, stops_by_name])
+def test_a_breakpoint_in_a_captured_function_stops_in_its_frame(
+    function: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = sys.gettrace()
+    monkeypatch.setattr(Prompt, "stops", [])
+    own = pytestPDB._saved[0][0] if pytestPDB._saved else pdb.set_trace  # pytest has replaced it
+    monkeypatch.setattr(pdb, "set_trace", own)
+    monkeypatch.setattr(pdb, "Pdb", Prompt)
+    monkeypatch.setattr(sys, "breakpointhook", sys.__breakpointhook__)
+    try:
+        assert hy.hybridize(function)(hy.ones(2)).tolist() == [3.0, 3.0]
+    finally:
+        sys.settrace(before)
+    assert Prompt.stops == [(__file__, function.__name__)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -145,6 +146,42 @@ def test_only_the_users_functions_are_converted() -> None:
         assert is_converted(resolve(SITE, Scale.method))
         assert not is_converted(converted(functools.update_wrapper))
     assert convert(cached) is cached
+
+
+PROFILER = """
+import functools
+
+def profile(function):
+    @functools.wraps(function)
+    def wrapper(*args, **kwargs):
+        counts.append(1)
+        try:
+            return function(*args, **kwargs)
+        finally:
+            counts.append(-1)
+    return wrapper
+
+counts = Counts()
+"""
+
+
+class Counts:
+    def append(self, _n: int) -> None:
+        pass
+
+
+def test_what_a_decorator_of_a_library_makes(tmp_path: Path) -> None:
+    path = tmp_path / "site-packages" / "profiler.py"
+    path.parent.mkdir()
+    path.write_text(PROFILER)
+    space: dict[str, Any] = {"Counts": Counts}
+    exec(compile(PROFILER, str(path), "exec"), space)
+    profiled = space["profile"](positive)
+    assert is_users(profiled), "it wraps a function of the user's"
+    assert not is_users(space["profile"])
+    for x in (tensor(3) * 0 + 1, tensor(3) * 0 - 1):
+        for function in (profiled, lambda x: profiled(x) + 1):
+            assert hy.hybridize(function)(x).tolist() == function(x).tolist()
 
 
 def test_arguments_are_refused_as_python_does() -> None:

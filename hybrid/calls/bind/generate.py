@@ -26,6 +26,7 @@ from hybrid.core.types import DType
 from hybrid.eager.execution import as_tensor
 from hybrid.eager.launch import fill
 from hybrid.eager.tensor import Tensor
+from hybrid.eager.thread_state import STATE, hold_at_fork
 from hybrid.errors import OF_CAPTURE
 from hybrid.ir.record import set_record
 from hybrid.memory import native
@@ -38,6 +39,7 @@ from hybrid.trace.places.objects import empty, filled
 from hybrid.trace.places.place import CONTENT, is_hooked, put_attribute, refill
 
 WRITER = threading.RLock()
+hold_at_fork(STATE, WRITER)
 
 
 def bind(

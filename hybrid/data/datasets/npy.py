@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import zipfile
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from hybrid.core.exceptions import is_interrupt
 from hybrid.data.datasets.dataset import TensorDataset
 from hybrid.data.transforms import RowFunction
 from hybrid.eager.interop import asarray
@@ -25,19 +27,22 @@ def read_npy(path: Path, *, mmap: bool = True) -> Tensor:
     no tensor does.
     """
     path = os.fspath(path)
+    _refuse_archive(path)
     try:
         array = np.load(path, mmap_mode="r" if mmap else None, allow_pickle=False)
-    except (ValueError, EOFError) as error:
+    except OSError:  # there is none, or it may not be read
+        raise
+    except Exception as error:  # NumPy lets through what its parsers of headers raise
+        parsed = mmap and type(error) is MemoryError  # nothing else takes memory
+        if is_interrupt(error) and not parsed:
+            raise
         array = _empty(path)
         if array is None:
             raise DataFileError(
                 f"{path} cannot be read as a .npy file",
-                why=f"{str(error).rstrip('.')}.",
+                why=f"{str(error).rstrip('.') or type(error).__name__}.",
                 fix="write it with numpy.save; arrays of Python objects are not read",
             ) from error
-    if not isinstance(array, np.ndarray):
-        array.close()
-        raise DataFileError(f"{path} is a .npz file", fix="load it with numpy.load")
     try:
         return asarray(np.asarray(array))
     except (DTypeError, HybridError) as error:
@@ -46,11 +51,29 @@ def read_npy(path: Path, *, mmap: bool = True) -> Tensor:
         ) from error
 
 
+def _refuse_archive(path: str) -> None:
+    """Raise DataFileError for what NumPy would take for a .npz file, and leave open."""
+    with open(path, "rb") as file:
+        archive = file.read(4) in (b"PK\x03\x04", b"PK\x05\x06")
+    if archive and zipfile.is_zipfile(path):
+        raise DataFileError(f"{path} is a .npz file", fix="load it with numpy.load")
+    if archive:
+        raise DataFileError(
+            f"{path} cannot be read as a .npy file",
+            why="It begins like an archive, and is none.",
+            fix="write it with numpy.save",
+        )
+
+
 def _empty(path: str) -> np.ndarray | None:
     """The array of a file without elements, which cannot be mapped."""
     try:
         array = np.load(path, allow_pickle=False)
-    except (ValueError, EOFError):
+    except Exception as error:
+        if is_interrupt(error) and not isinstance(
+            error, MemoryError
+        ):  # which it takes if not empty
+            raise
         return None
     return array if isinstance(array, np.ndarray) and not array.size else None
 

@@ -14,18 +14,11 @@ from typing import Any
 
 from hybrid.convert.runtime import Site, hyb__
 from hybrid.core.exceptions import is_interrupt
-from hybrid.errors import (
-    OF_CAPTURE,
-    CaptureError,
-    EagerOnlyError,
-    Location,
-    author_location,
-)
+from hybrid.errors import CaptureError, EagerOnlyError, Location, author_location, ends_capture
 from hybrid.ir.interpreter import current
 from hybrid.staging.sessions.views import tracing
 from hybrid.trace.regions.handlers import Handler, Raised
 from hybrid.trace.regions.pending_errors import EndOfPath
-from hybrid.trace.regions.ties import Unfollowed
 
 
 class Marked:
@@ -50,8 +43,6 @@ class Marked:
 
 BEGIN_OF_MANAGER = _GeneratorContextManager.__enter__.__code__
 END_OF_MANAGER = _GeneratorContextManager.__exit__.__code__
-# A RecursionError, too: a capture calls more deeply than the author's code.
-_OF_CAPTURE = (*OF_CAPTURE, Unfollowed, EndOfPath, RecursionError)
 _GROUPS = (builtins.BaseExceptionGroup,) if sys.version_info >= (3, 11) else ()
 
 
@@ -231,7 +222,8 @@ def _each(types: Any) -> tuple[Any, ...]:
 
 def is_refusal(error: BaseException | None) -> bool:
     """Whether ``error`` ends the capture, so that no handler of the author's may catch it."""
-    return tracing() and (isinstance(error, _OF_CAPTURE) or is_interrupt(error))
+    # A RecursionError, too: a capture calls more deeply than the author's code.
+    return tracing() and (isinstance(error, (EndOfPath, RecursionError)) or ends_capture(error))
 
 
 def catching(types: Any = BaseException) -> Any:

@@ -18,6 +18,7 @@ from hybrid.convert.source import NoSource
 from hybrid.staging.constructs.try_ import Last, Marked, is_iterated, is_refusal, too_deep
 from hybrid.staging.sessions.views import tracing
 from hybrid.trace.places.code_owner import is_library, of_package
+from hybrid.trace.places.names import by_code
 from hybrid.trace.regions.handlers import Handler, Raised
 
 
@@ -145,7 +146,7 @@ def resumed(manager: Any) -> Iterator[types.FrameType]:
         generator = generator.gi_yieldfrom
 
 
-@functools.lru_cache(256)
+@by_code
 def _may_be_true(code: types.CodeType) -> bool:
     """Whether a function returns anything but None and False."""
     if of_package(code):

@@ -16,33 +16,38 @@ from typing import Any
 import numpy as np
 
 from hybrid.errors import CaptureError, Location, author_location
+from hybrid.trace.capture.surroundings import OUTSIDE, impure
 from hybrid.trace.places.code_owner import of_package
 
 _TIME = "measure it outside, and pass it as an argument, or call it by hybrid.py_call"
 _DRAW = "draw from hybrid.random, or draw outside and pass the numbers as arguments"
-_OUTSIDE = "do it outside the hybridized function, or call it by hybrid.py_call"
 # By the module and the qualified name; a name of "*" stands for all of a module.
 _FUNCTIONS: dict[tuple[str | None, str], str] = {
     **{("time", f"{name}{unit}"): _TIME
        for name in ("time", "perf_counter", "monotonic", "process_time", "thread_time")
        for unit in ("", "_ns")},
-    ("time", "sleep"): _OUTSIDE,
+    ("time", "sleep"): OUTSIDE,
+    ("weakref", "finalize"): OUTSIDE,
     **{(None, f"{name}"): _TIME
        for name in ("datetime.now", "datetime.utcnow", "datetime.today", "date.today")},
     **{("uuid", name): _DRAW for name in ("uuid1", "uuid4")},
     ("secrets", "*"): _DRAW,
     **{(system, name): _DRAW for system in ("posix", "nt") for name in ("urandom", "getrandom")},
-    **{(system, name): _OUTSIDE for system in ("posix", "nt")
+    **{(system, name): OUTSIDE for system in ("posix", "nt")
        for name in ("open", "read", "write", "remove", "unlink", "mkdir", "rmdir", "rename",
-                    "replace", "system", "putenv", "unsetenv", "chdir", "kill", "listdir")},
-    **{("os", name): _OUTSIDE for name in ("makedirs", "removedirs", "popen", "renames")},
-    **{("builtins", name): _OUTSIDE for name in ("input", "open")},
-    **{(module, "open"): _OUTSIDE for module in ("io", "_io")},
-    **{(module, "*"): _OUTSIDE for module in ("shutil", "subprocess", "tempfile")},
-    **{("pathlib", f"Path.{name}"): _OUTSIDE
+                    "replace", "system", "putenv", "unsetenv", "chdir", "kill", "listdir",
+                    "stat", "lstat", "fstat", "access", "scandir", "readlink", "statvfs",
+                    "getxattr", "pread", "readv", "getcwd")},
+    **{key: OUTSIDE for key in (("_io", "FileIO"), ("mmap", "mmap"), ("_sqlite3", "connect"))},
+    **{("os", name): OUTSIDE for name in ("makedirs", "removedirs", "popen", "renames")},
+    **{("builtins", name): OUTSIDE for name in ("input", "open")},
+    **{(module, "open"): OUTSIDE for module in ("io", "_io")},
+    **{(module, "*"): OUTSIDE for module in ("shutil", "subprocess", "tempfile")},
+    **{(module, f"Path.{name}"): OUTSIDE for module in ("pathlib", "pathlib._local")
        for name in ("open", "read_text", "read_bytes", "write_text", "write_bytes", "mkdir",
-                    "rmdir", "touch", "unlink", "rename", "replace")},
-    **{("numpy", name): _OUTSIDE
+                    "rmdir", "touch", "unlink", "rename", "replace", "stat", "lstat", "exists",
+                    "is_file", "is_dir", "iterdir", "glob", "rglob", "resolve", "samefile")},
+    **{("numpy", name): OUTSIDE
        for name in ("save", "savez", "savez_compressed", "savetxt", "load", "loadtxt",
                     "genfromtxt", "fromfile")},
     **{("numpy.random.mtrand", name): _DRAW for name in ("seed", "set_state")},
@@ -67,12 +72,7 @@ def refuse(function: Any, arguments: Sequence[Any], at: Location | None) -> None
         fix = _ALONE.get(key)
     if fix is not None:
         name = key[1] if key[0] in (None, "builtins", "io", "_io") else f"{_module(key)}.{key[1]}"
-        raise CaptureError(
-            f"{name}() gives or does something of its own at every call",
-            at=at,
-            why="It would be called once, while the function is captured, and not by the plan.",
-            fix=fix,
-        )
+        raise impure(name, at, fix)
     if getattr(function, "__self__", None) is os.environ and function.__name__ in _CHANGING:
         refuse_store(os.environ)
 
@@ -85,7 +85,7 @@ def refuse_store(value: Any) -> None:
             at=author_location(),
             why="That happens once, while the function is captured, and no run of the plan "
             "repeats it.",
-            fix=_OUTSIDE,
+            fix=OUTSIDE,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import gc
 import math
 import operator
 import sys
@@ -17,6 +18,7 @@ from hybrid.core.open_numbers import OpenInt, called, is_open
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
+from hybrid.ir.record import mode
 from hybrid.number import Number, choose, host_number, kind_of, to_bool, to_float, to_int
 from hybrid.number.mixed_number import Mixed
 from hybrid.number.tensor_or_number import TensorOrNumber
@@ -43,6 +45,7 @@ from hybrid.staging.values.iterables import (
 from hybrid.staging.values.lists import length_of, list_feed, optional
 from hybrid.staging.values.number_kinds import of_one_kind
 from hybrid.staging.values.walks import feed_of
+from hybrid.trace.capture.surroundings import beside
 from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.regions.checks import check
 from hybrid.trace.values.optional import is_optional
@@ -508,3 +511,9 @@ def _of_one_kind(function: Any) -> Override:
 
 for _function in (*math_calls.FUNCTIONS, int, float, isinstance, pow, range):
     overrides(_function, site=True)(_of_one_kind(_function))
+
+
+@overrides(gc.collect)
+def _collect(*args: Any, **kwargs: Any) -> int:
+    """Collect beside the capture: finalizers and callbacks of what dies are none of its code."""
+    return beside(functools.partial(gc.collect, *args, **kwargs), mode())

@@ -139,7 +139,11 @@ def _rows_of(items: VarList) -> Tensor:
         return ops.stack([column] * count.__index__()) if count > 0 else column[None][:0]
     items.limit()
     order = items.row_order()
-    return column.stack[:count] if order is None else ops.take(column.stack, order[:count], axis=0)
+    if order is None:
+        return column.stack[:count]
+    order = order[:count]
+    with current().certain():
+        return ops.take(column.stack, order, axis=0)
 
 
 def _shared(item: Any) -> Tensor | None:

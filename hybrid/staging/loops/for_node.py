@@ -9,6 +9,7 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.convert.runtime import Site, hyb__
+from hybrid.core.exceptions import settle
 from hybrid.core.open_numbers import is_same, size_of
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import CaptureError, EagerOnlyError
@@ -225,6 +226,7 @@ class StagedFor(StagedLoop):
             if not isinstance(error, CaptureError) or not self._may_unroll():
                 self.abandon()
                 raise
+            settle(error)
             going = self._unroll(str(error))
         return going or self._go_on_open() or self._over(found)
 

@@ -25,7 +25,7 @@ import numpy as np
 
 from hybrid.convert.runtime import Site
 from hybrid.core.dataclass import dataclass, field
-from hybrid.core.exceptions import Leaving
+from hybrid.core.exceptions import Leaving, settle
 from hybrid.core.loop_io import ItemKind
 from hybrid.core.sizes import OpenSizes, Size
 from hybrid.core.tree import unflatten
@@ -195,7 +195,8 @@ class StagedRest(StagedFor):
     def again(self, found: Mapping[str, Any]) -> bool:
         try:
             return super().again(found)
-        except CaptureError:
+        except CaptureError as error:
+            settle(error)
             return self.state is not None and self._give_up()
 
     def caught(self, error: BaseException) -> bool:

@@ -13,8 +13,8 @@ from types import TracebackType
 from typing import Any
 
 from hybrid.convert.runtime import Site
-from hybrid.core.exceptions import is_interrupt
-from hybrid.errors import OF_CAPTURE, CaptureError, HybridError
+from hybrid.core.exceptions import is_interrupt, settle
+from hybrid.errors import CaptureError, HybridError, ends_capture
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.trace.regions.branch import Path
 from hybrid.trace.regions.continuation import end_by_error, leave_by
@@ -93,11 +93,12 @@ class Staged:
             end_by_error(path, pending=True)
             context.__exit__(None, None, None)
             return True
-        ends = not isinstance(error, Exception) or isinstance(error, OF_CAPTURE)
+        ends = not isinstance(error, Exception) or ends_capture(error)
         if ends or _names_symbols(error, self.tracer):
             context.__exit__(None, None, None)
             self.take_back(path)
             if self.caught(error):
+                settle(error)
                 return True
             self.abandon()
             return False

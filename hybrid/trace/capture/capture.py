@@ -13,12 +13,12 @@ from typing import Any
 
 from hybrid.autodiff.presence import Ct, OptionalCt, neutral
 from hybrid.autodiff.tape import history, pulled_back
-from hybrid.core.exceptions import is_interrupt
+from hybrid.core.exceptions import is_interrupt, remembering, swallowed
 from hybrid.core.sizes import OpenSizes
 from hybrid.core.tree import flatten, unflatten
 from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import ending
-from hybrid.errors import OF_CAPTURE, CaptureError, GradientError, LeakedValueError
+from hybrid.errors import CaptureError, GradientError, LeakedValueError, ends_capture
 from hybrid.ir import Builder, Graph, Value
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.record import AnyRecord, Leaf, Record, recording
@@ -47,6 +47,7 @@ from hybrid.trace.capture.open_arguments import (
     stand_ins,
 )
 from hybrid.trace.capture.outputs import KnownValues, ResultBuilder
+from hybrid.trace.capture.surroundings import surrounded
 from hybrid.trace.capture.writes import Writes
 from hybrid.trace.gradients.region_vjp import cut, values_of
 from hybrid.trace.guards.conditions import Guards
@@ -55,6 +56,7 @@ from hybrid.trace.places.code_owner import MISSING, definition, returning
 from hybrid.trace.places.differences import containers_in
 from hybrid.trace.places.frames import BOUNDARIES
 from hybrid.trace.places.place import Key
+from hybrid.trace.regions.pending_errors import EndOfPath
 from hybrid.trace.regions.requires_grad import Turning
 from hybrid.trace.regions.tracer import Cell, LoggedPlace, Tracer
 from hybrid.trace.regions.value_symbols import Paths
@@ -104,7 +106,7 @@ def capture(
         tracer.opens = OpenSizes()
     writes = Writes(tracer, guards)
     trace = functools.partial(_captured, writes, function, args, kwargs, leaves, numbers, opened)
-    return ending(trace, writes.undo)
+    return surrounded(functools.partial(ending, trace, writes.undo))
 
 
 BOUNDARIES.add(id(capture.__code__))
@@ -128,7 +130,7 @@ def _captured(
     originals, outside, placed = leaves, {}, set[int]()
     if axes is not None:
         leaves, outside = stand_ins(leaves, axes)
-    with interpreting(tracer):
+    with interpreting(tracer), remembering() as raised:
         places = {i: number_cell(leaves[i]) for i in numbers}
         leaves = [as_input(tracer, t, places.get(i)) for i, t in enumerate(leaves)]
         args, kwargs = unflatten(structure, leaves)
@@ -151,8 +153,10 @@ def _captured(
             tracer.abort_effects = AbortEffects(tracer, known, writes)
             try:
                 result = tracer.converted(function, optional=True)(*args, **kwargs)
-            except Exception as error:
-                if not isinstance(error, OF_CAPTURE) and not is_interrupt(error):
+                raise_swallowed(raised)
+            except BaseException as error:
+                raise_swallowed(raised, error)
+                if type(error) is not EndOfPath and not ends_capture(error):
                     tracer.abort_effects.end(error)
                 raise
             finally:
@@ -176,6 +180,13 @@ def _captured(
         guards.settle()
         captured.notes, captured.facts = tracer.notes, tracer.facts
         return captured
+
+
+def raise_swallowed(raised: Sequence[BaseException], last: BaseException | None = None) -> None:
+    """Raise a control exception again that did not get through, unless an interrupt was last."""
+    error = None if is_interrupt(last) else swallowed(raised, last)
+    if error is not None:
+        raise error from None
 
 
 class _CaptureBuilder:

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from hybrid.core.dataclass import dataclass, field
+from hybrid.core.exceptions import CaptureSignal
 from hybrid.core.timing import phase
 from hybrid.core.tree import flatten
 from hybrid.errors import CaptureError, NeedsValue, PathError
@@ -36,7 +37,7 @@ LIMIT = 32  # captures for one plan, for all reasons together
 DISTURBANCES = 8  # of those that others may disturb, before all that moves counts as its own
 
 
-class UnsettledPlace(Exception):
+class UnsettledPlace(CaptureSignal):
     """Raised where guarded places have changed, perhaps by another thread: capture once more.
 
     Places have changed that nobody has announced to write: it may have been another thread, whose
@@ -93,7 +94,7 @@ def refuse_unsettled(
         raise UnsettledPlace(moved, hosted, called)
 
 
-class UnseenOwner(Exception):
+class UnseenOwner(CaptureSignal):
     """Raised where a capture sets attributes of objects, or of names, that it has no guards for."""
 
     def __init__(self, owners: dict[int, Any], names: Collection[str] = ()) -> None:
@@ -101,7 +102,7 @@ class UnseenOwner(Exception):
         self.owners, self.names = owners, set(names)
 
 
-class RewrittenContainer(Exception):
+class RewrittenContainer(CaptureSignal):
     """Raised where a capture writes containers or constants that its guards do not know of.
 
     ``refusal`` is what to raise if each call would change plain values once more.

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from hybrid.core.exceptions import CaptureSignal
 from hybrid.errors import Location
 from hybrid.ir.interpreter import ACTIVE
 from hybrid.ir.record import Leaf
@@ -181,7 +182,7 @@ class Writes:
         self.inputs.take_back()
         self._undo_places({found.key for found in self._others})
         if self._others and not isinstance(error, UnsettledPlace):
-            if isinstance(error, Exception):
+            if isinstance(error, (Exception, CaptureSignal)):
                 self._refuse_others()
             for found in self._others:
                 found.undo()

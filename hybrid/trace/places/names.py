@@ -10,8 +10,11 @@ import functools
 import opcode
 import sys
 import types
-from collections.abc import Iterator
-from typing import Any, NamedTuple
+import weakref
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple, TypeVar
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _EXTENDED = opcode.EXTENDED_ARG
 # Since when the lowest bits of the argument say something else, and how many they are.
@@ -59,7 +62,28 @@ class Names(NamedTuple):  # of which there are many
     read: frozenset[str]  # the attributes that it does not only set
 
 
-@functools.lru_cache(maxsize=4096)
+def by_code(function: F) -> F:
+    """``function`` of a code object, perhaps with more; results are kept as long as that lives.
+
+    It is known by its identity, for equal code may be of different files.
+    """
+    known: dict[int, tuple[weakref.ref[types.CodeType], dict[tuple[Any, ...], Any]]] = {}
+
+    @functools.wraps(function)
+    def found(code: types.CodeType, *more: Any) -> Any:
+        key = id(code)
+        entry = known.get(key)
+        if entry is None or entry[0]() is not code:
+            entry = known[key] = weakref.ref(code, lambda _: known.pop(key, None)), {}
+        results = entry[1]
+        if more not in results:
+            results[more] = function(code, *more)
+        return results[more]
+
+    return found  # type: ignore[return-value]
+
+
+@by_code
 def place_in(code: types.CodeType) -> Place:
     """Return the (file, line, ...) key of where ``code`` is written."""
     place = (code.co_filename, code.co_firstlineno, code.co_name)
@@ -71,7 +95,7 @@ def place_in(code: types.CodeType) -> Place:
     return (*place, min(spans, default=None))
 
 
-@functools.lru_cache(maxsize=4096)
+@by_code
 def names_in(code: types.CodeType, hosted: frozenset[Place] = frozenset()) -> Names:
     """Return the Names of ``code`` and the code nested in it, except for the ``hosted`` places."""
     loaded: set[str] = set()

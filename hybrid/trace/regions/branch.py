@@ -8,6 +8,7 @@ from typing import Any
 
 from hybrid.autodiff.flow import control_flows
 from hybrid.core.dataclass import dataclass, field, replace
+from hybrid.core.exceptions import settle
 from hybrid.core.open_numbers import sizes_of_ints
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, Location
@@ -237,6 +238,7 @@ def _merged_place(merge: Merge, place: Any, a: Any, b: Any) -> Build:
     except CaptureError as error:
         if place.name != CONTENT or not isinstance(place.owner, (list, deque, set)):
             raise
+        settle(error)
         del merge.pairs[count:]
         merge.shared, merge.met = shared, met
         content = [diverged_content(merge.first.region, error)]  # which matters to those who look

@@ -16,6 +16,7 @@ import numpy as np
 
 from hybrid.core.dataclass import dataclass
 from hybrid.core.exceptions import Leaving
+from hybrid.core.open_numbers import is_same
 from hybrid.errors import (
     CaptureError,
     Location,
@@ -27,6 +28,7 @@ from hybrid.errors import (
 from hybrid.ir import Graph, Node, Op, Value
 from hybrid.number.staging import OwnCall
 from hybrid.ops.index.pick import pick, place
+from hybrid.ops.index.value_sizes import true_indices
 
 Raised = type[BaseException]
 
@@ -137,7 +139,10 @@ def is_inside(
     attrs: Mapping[str, Any],
     maker: Callable[[Value], Node | None],
 ) -> bool:
-    """Whether the indices of a node are constants that lie inside their axis, or looked at."""
+    """Whether the indices of a node are those of a mask, or constants inside their axis.
+
+    Those that have been looked at are inside, too.
+    """
     if op.hosted or op.error is not OutOfRangeError:
         return False
     if op in _CHECKED:
@@ -146,6 +151,8 @@ def is_inside(
     node = maker(operands[1])
     while node is not None and node.op.name == "reshape":
         node = maker(node.operands[0])
+    if node is not None and node.op is true_indices:
+        return is_same(node.operands[0].type.shape, (size,))
     if node is None or node.op.name != "literal":
         return False
     found = node.attributes

@@ -30,6 +30,7 @@ from typing import TYPE_CHECKING, Any
 from hybrid import ops
 from hybrid.autodiff.presence import chosen, flag
 from hybrid.core.dataclass import dataclass, field
+from hybrid.core.exceptions import CaptureSignal
 from hybrid.eager.data_view import DataView
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import CaptureError, author_location
@@ -43,11 +44,8 @@ if TYPE_CHECKING:
     from hybrid.trace.regions.tracer import Tracer
 
 
-class Unfollowed(BaseException):
-    """The exception for a tensor whose identity was not followed: the capture starts again.
-
-    No Exception: a ``try`` of the author's must not take it for one of their own.
-    """
+class Unfollowed(CaptureSignal):
+    """The exception for a tensor whose identity was not followed: the capture starts again."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

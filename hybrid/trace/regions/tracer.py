@@ -222,6 +222,16 @@ class Tracer(ValueSizes):
             self.recorded.update(t.content for t in results if t.record is not None)
         return results[0] if len(results) == 1 else results
 
+    @contextmanager
+    def certain(self) -> Iterator[None]:
+        """A context for nodes that raise nothing, for the operands are made that way."""
+        begin, handlers, self.handlers = len(self.builder.nodes), self.handlers, []
+        try:
+            yield
+        finally:
+            self.handlers = handlers
+            self.checked.update(self.builder.nodes[begin:])
+
     def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
         if isinstance(obj, Tensor):
             return obj

@@ -13,6 +13,7 @@ import operator
 from typing import Any
 
 from hybrid.core.dataclass import dataclass, field
+from hybrid.core.exceptions import CaptureSignal
 from hybrid.core.sizes import HIGHEST, OpenSizes, Size
 from hybrid.core.types import int64
 from hybrid.eager.execution import measured
@@ -38,7 +39,7 @@ class Paths:
     cut: set[str] = field(default_factory=set)  # lines with slices that a run has cut short
 
 
-class NeedsSizes(Exception):
+class NeedsSizes(CaptureSignal):
     """Raised where a size depends on values, by a capture that has no symbols for such."""
 
 

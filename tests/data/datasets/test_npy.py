@@ -64,6 +64,11 @@ def cut(path, array):
     path.write_bytes(path.read_bytes()[:-20])
 
 
+def headed(path, header):
+    text = header.ljust(117).encode() + b"\n"
+    path.write_bytes(b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + bytes(12))
+
+
 def archive(path, array):
     with open(path, "wb") as file:
         np.savez(file, array)
@@ -82,6 +87,31 @@ def archive(path, array):
         (
             lambda path, array: np.save(path, np.array([{}]), allow_pickle=True),
             "{path} cannot be read as a .npy file\n",
+        ),
+        (  # what NumPy takes for an archive
+            lambda path, array: path.write_bytes(b"PK\x03\x04" + bytes(60)),
+            "{path} cannot be read as a .npy file\nIt begins like an archive, and is none.\n"
+            "Fix: write it with numpy.save.",
+        ),
+        (  # a header in which a bracket is open
+            lambda path, array: headed(path, "{'descr': '<f4', 'shape': (3, "),
+            "{path} cannot be read as a .npy file\n",
+        ),
+        (
+            lambda path, array: headed(path, "-" * 9000),
+            "{path} cannot be read as a .npy file\n",
+        ),
+        (  # of more than there is memory for
+            lambda path, array: headed(
+                path, "{'descr': '<f4', 'fortran_order': False, 'shape': (10**15,), }"
+            ),
+            "{path} cannot be read as a .npy file\n",
+        ),
+        (
+            lambda path, array: headed(
+                path, f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({10**15},), }}"
+            ),
+            "{path} cannot be read as a .npy file\nmmap length is greater than file size.\n",
         ),
         (archive, "{path} is a .npz file\n"),
         (
