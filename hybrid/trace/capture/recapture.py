@@ -102,16 +102,21 @@ class UnseenOwner(Exception):
 
 
 class RewrittenContainer(Exception):
-    """Raised where a capture writes containers or constants that its guards do not know of.
+    """Raised where a capture writes places of which its guards do not know.
 
-    ``refusal`` is what to raise if each call would change plain values once more.
+    Those are containers, constants, and ``numbers`` that only a run knows, in attributes and
+    variables.  ``refusal`` is what to raise if each call would change plain values once more.
     """
 
     def __init__(
-        self, writes: PlainWrites, places: Iterable[LoggedPlace], refusal: CaptureError
+        self,
+        writes: PlainWrites,
+        places: Iterable[LoggedPlace],
+        numbers: Sequence[Address],
+        refusal: CaptureError,
     ) -> None:
         super().__init__()
-        self.writes, self.refusal = writes, refusal
+        self.writes, self.numbers, self.refusal = writes, numbers, refusal
         self.places = [place for place in places if held_tensors(place)]
 
 
@@ -137,12 +142,14 @@ class Attempt:
     written: Written = field(default_factory=Written)
     hosts: Hosts = field(default_factory=Hosts)
     needed: NeedsValue | None = None  # why loops over Python ranges are unrolled
+    known: bool = False  # whether numbers that it writes are guarded, for their values are needed
     follows: bool = False  # whether flags say which tensors are one
     paths: Paths = field(default_factory=Paths)
     disturbed: list[UnsettledPlace] = field(default_factory=list)  # since something else was found
     reasons: list[str] = field(default_factory=list)  # to capture again, in their order
 
     def __post_init__(self) -> None:
+        self.written.known = self.known
         for address in self.free:
             self.written.free(address)
         self.written.opened.update([address.key for address in self.opened])
@@ -169,8 +176,8 @@ class Attempt:
         written = self.written
         known = Written(claimed=written.claimed, owners=written.owners, names=written.names)
         return Attempt(
-            written=known, hosts=self.hosts, needed=self.needed, follows=self.follows,
-            paths=self.paths, opened=self.opened,
+            written=known, hosts=self.hosts, needed=self.needed, known=self.known,
+            follows=self.follows, paths=self.paths, opened=self.opened,
         )  # fmt: skip
 
 
@@ -188,7 +195,14 @@ class Reason(NamedTuple):
 
 
 def _need_value(attempt: Attempt, found: NeedsValue, _: Any) -> None:
-    """Unroll loops, since Python needs the value of a number that a loop node would hide."""
+    """Unroll loops, since Python needs the value of a number that a loop node would hide.
+
+    If that is not enough it may be one that an earlier call has left: it is a constant then.
+    """
+    if attempt.needed is not None:
+        if not attempt.written.numbers.keys() - {place.stored().key for place in attempt.free}:
+            raise found
+        attempt.known = True
     attempt.needed = found
     attempt.begin_anew()
 
@@ -251,13 +265,13 @@ def _take_as_inputs(
     written.containers.update((id(c.container), c.container) for c in writes.changes)
     written.places.update((id(place.owner), place.name) for place in found.places)
     written.constants.update(constant.key for constant in writes.constants)
-    for change in writes.changes:
-        for place in numbers_in(change):
-            written.free(place)
+    inner = [place for change in writes.changes for place in numbers_in(change)]
+    for place in () if written.known else (*found.numbers, *inner):
+        written.free(place)
 
 
 REASONS = (
-    Reason(NeedsValue, "a number has to be known", 1, _need_value),
+    Reason(NeedsValue, "a number has to be known", 2, _need_value),
     Reason(Unfollowed, "which tensors are one has to be known", 1, _follow),
     Reason(PathError, "sizes differ between paths", LIMIT // 2, _decide),
     Reason(NeedsSizes, "a size depends on values", 1, _size),

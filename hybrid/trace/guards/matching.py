@@ -33,6 +33,7 @@ class Written:
     places: set[tuple[int, str]] = field(default_factory=set)  # (id of the owner, attribute)
     # Places of numbers that only a run knows, by the keys of their stored addresses.
     numbers: dict[Hashable, Address] = field(default_factory=dict)
+    known: bool = False  # whether numbers that the capture writes are guarded, and no inputs
     opened: set[Hashable] = field(default_factory=set)  # keys of addresses of open tensors
     # Places, likewise, that nobody announces to write, and that each capture finds changed.
     claimed: set[Key] = field(default_factory=set)
