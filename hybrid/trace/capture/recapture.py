@@ -7,16 +7,19 @@ the next attempt is to be told, and how often that may happen.
 
 from __future__ import annotations
 
+import functools
 import gc
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hybrid.core.dataclass import dataclass, field
 from hybrid.core.timing import phase
-from hybrid.core.tree import flatten
+from hybrid.core.tree import flatten_once
+from hybrid.eager.thread_state import ending
 from hybrid.errors import CaptureError, NeedsValue, PathError
+from hybrid.ir.interpreter import current
 from hybrid.trace.capture.side_effects import PlainWrites, held_tensors, numbers_in
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.matching import Written
@@ -32,6 +35,8 @@ from hybrid.trace.regions.value_symbols import NeedsSizes, Paths, site_key
 if TYPE_CHECKING:
     from hybrid.trace.capture.captured_graph import Capture
 
+R = TypeVar("R")
+DEPTH = 6  # as many calls within each other may take place in a capture as in eager code
 LIMIT = 32  # captures for one plan, for all reasons together
 DISTURBANCES = 8  # of those that others may disturb, before all that moves counts as its own
 
@@ -69,7 +74,7 @@ class UnsettledPlace(Exception):
 
 def _seen(value: Any) -> Any:
     """Return what two captures that leave the same ``value`` have in common, for a comparison."""
-    leaves, structure = flatten(value)
+    leaves, structure = flatten_once(value)
     return structure, [(type(v), repr(v) if isinstance(v, ATOMS) else None) for v in leaves]
 
 
@@ -355,6 +360,22 @@ def undisturbed(wanted: bool) -> Iterator[None]:
     finally:
         if wanted:
             sys.setswitchinterval(before)
+
+
+def deeper(call: Callable[[], R]) -> R:
+    """Return ``call()``, in which Python may call more deeply.
+
+    A capture takes some calls for each of the author's, and walks what these are given.
+    """
+    if current().traces:  # in another capture
+        return call()
+    before = sys.getrecursionlimit()
+
+    def deep() -> R:
+        sys.setrecursionlimit(DEPTH * before)
+        return call()
+
+    return ending(deep, functools.partial(sys.setrecursionlimit, before))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass
-from hybrid.core.tree import flatten, unflatten
+from hybrid.core.tree import flatten_once, unflatten
 from hybrid.eager.execution import from_numpy
 from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import ending
@@ -32,6 +32,7 @@ from hybrid.trace.places.differences import (
     Content,
     PlaceDifference,
     containers_in,
+    leaves_in,
 )
 from hybrid.trace.places.journal import LoggedPlace
 from hybrid.trace.places.objects import an_attribute
@@ -127,7 +128,7 @@ class OwnWrites:
     def __call__(self, key: Key, now: Sequence[Any]) -> bool:
         if key in self.keys or self.journal.covers(key):
             return True
-        return any(map(self._is_made, flatten(now)[0]))
+        return any(map(self._is_made, leaves_in(list(now))))
 
     def _is_made(self, leaf: Any) -> bool:
         traced = isinstance(leaf, Tensor) and type(leaf.content) is Value
@@ -230,11 +231,7 @@ def _new_numbers(address: Address, before: Any, now: Any) -> Iterator[Address]:
 
 def held_tensors(place: LoggedPlace) -> bool:
     """Return whether a written place held a container with tensors before."""
-    return (
-        place.written
-        and isinstance(place.original, CONTAINERS)
-        and any(isinstance(leaf, Tensor) for leaf in flatten(place.original)[0])
-    )
+    return place.written and isinstance(place.original, CONTAINERS) and holds_tensor(place.original)
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,7 +304,7 @@ def _is_run_time(value: Any) -> bool:
 
 
 def _described(value: Any) -> Any:
-    leaves, structure = flatten(value)
+    leaves, structure = flatten_once(value)
     return structure, [
         type(leaf)
         if _is_run_time(leaf)
@@ -320,7 +317,7 @@ def _settled(content: Content) -> Content:
     """Return ``content`` with zeros in place of traced values."""
     if isinstance(content, list):
         content = [item for item in content if type(item) is not VarList]
-    leaves, structure = flatten(content)
+    leaves, structure = flatten_once(content)
     return unflatten(structure, [_zero(leaf) for leaf in leaves])
 
 
