@@ -44,12 +44,13 @@ from hybrid.ops.support.operand_checks import require_choice
 from hybrid.trace.capture.capture import capture
 from hybrid.trace.capture.captured_graph import Capture
 from hybrid.trace.capture.first_gradients import adding
-from hybrid.trace.capture.recapture import Attempt, Paths, recaptured, uncollected
+from hybrid.trace.capture.recapture import Attempt, Paths, deeper, recaptured, uncollected
 from hybrid.trace.capture.side_effects import refuse_lost, refuse_shared
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.needs_conversion import is_straight
 from hybrid.trace.guards.reads import Reads
-from hybrid.trace.places.signature import aliases, key_of, lifted, plain
+from hybrid.trace.places.code_owner import definition
+from hybrid.trace.places.signature import aliases, endless_argument, key_of, lifted, plain
 from hybrid.trace.regions.requires_grad import turn
 
 if TYPE_CHECKING:  # conversion and explanations are imported with the first capture
@@ -281,7 +282,10 @@ class Hybridized(StagedCalls):
 
     def _leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], Hashable]:
         """The leaves of the arguments, and the key of the call."""
-        leaves, structure = flatten((args, kwargs) if kwargs else args)
+        try:
+            leaves, structure = flatten((args, kwargs) if kwargs else args)
+        except RecursionError:
+            raise endless_argument(self._name(), self.function, args, kwargs) from None
         leaves = lifted(leaves)
         keys = tuple([key_of(leaf) for leaf in leaves])
         return leaves, (structure, keys, is_recording(), aliases(leaves), current().many)
@@ -299,7 +303,13 @@ class Hybridized(StagedCalls):
         """A plan; where the function always raises, what it does before that is done."""
         try:
             with uncollected(), phase(f"capture {self._name()}"):
-                return self._capture(call)
+                return deeper(functools.partial(self._capture, call))
+        except RecursionError:
+            raise EagerOnlyError(
+                f"{self._name()} calls too deeply to be captured",
+                at=definition(self.function),
+                why="A capture takes some calls of Python for each of the author's.",
+            ) from None
         except BaseException as error:  # SystemExit, too
             ended = error
             put = taken(error)

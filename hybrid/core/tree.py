@@ -71,6 +71,54 @@ def flatten_until(tree: Any, stops: Container[int]) -> tuple[list[Any], Structur
     return leaves, structure(tree)
 
 
+def flatten_once(tree: Any) -> tuple[list[Any], Structure]:
+    """``flatten``, where a container inside itself is a leaf."""
+    around: set[int] = set()
+    leaves: list[Any] = []
+
+    def structure(value: Any) -> Structure:
+        kind = type(value)
+        if id(value) in around:
+            return _leaf(value, leaves)
+        if not isinstance(value, (tuple, list, dict)):
+            return _flatten(value, leaves)
+        around.add(id(value))
+        if kind is dict or kind is OrderedDict:
+            found: Structure = kind, tuple([(key, structure(v)) for key, v in value.items()])
+        elif kind in (tuple, list) or (isinstance(value, tuple) and hasattr(kind, "_fields")):
+            found = kind, tuple([structure(item) for item in value])
+        else:
+            found = _leaf(value, leaves)
+        around.remove(id(value))
+        return found
+
+    return leaves, structure(tree)
+
+
+def holds_itself(tree: Any) -> bool:
+    """Return whether a list, tuple or dict in ``tree`` is inside itself."""
+    around: list[int] = []
+    rest: list[Any] = [tree]
+    while rest:
+        value = rest.pop()
+        if value is _END:
+            around.pop()
+        elif isinstance(value, (tuple, list, dict)):
+            if id(value) in around:
+                return True
+            around.append(id(value))
+            rest += [_END, *(value.values() if isinstance(value, dict) else value)]
+    return False
+
+
+_END = object()  # behind the items of a container
+
+
+def _leaf(value: Any, leaves: list[Any]) -> Structure:
+    leaves.append(value)
+    return LEAF
+
+
 class Several(list):
     """Leaves in the place of one; as the value of a dict it says that the key is not there."""
 

@@ -151,8 +151,9 @@ def paths_of(
     for write in capture.place_writes:
         if write.address.owner is GIVEN:
             paths[write.address.keys] = given_name(function, write.address.keys)
+    seen: set[int] = set()
     for prefix, root in roots:
-        for path, tensor in _held(prefix, root):
+        for path, tensor in _held(prefix, root, seen):
             paths.setdefault(id(tensor), path)
             leaf = getattr(tensor, "leaf", None)
             if leaf is not None:
@@ -160,20 +161,26 @@ def paths_of(
     return paths
 
 
-def _held(prefix: str, root: Any) -> Iterator[tuple[str, Any]]:
-    """``root`` if it is a tensor or a container, what is in it, the tensors of a module."""
+def _held(prefix: str, root: Any, seen: set[int]) -> Iterator[tuple[str, Any]]:
+    """``root`` if it is a tensor or a container, what is in it, the tensors of a module.
+
+    Each container is gone through once: ids of those that were are ``seen``.
+    """
     if isinstance(root, Tensor):
         yield prefix, root
         return
     if isinstance(root, CONTAINERS):
         yield prefix, root
+        if id(root) in seen:
+            return
+        seen.add(id(root))
     if isinstance(root, dict):
         for key, item in root.items():
-            yield from _held(f"{prefix}[{key!r}]", item)
+            yield from _held(f"{prefix}[{key!r}]", item, seen)
         return
     if isinstance(root, (list, tuple)):
         for index, item in enumerate(root):
-            yield from _held(f"{prefix}[{index}]", item)
+            yield from _held(f"{prefix}[{index}]", item, seen)
         return
     if _is_module(root):
         for path, tensor in (*root.named_parameters(), *root.named_buffers()):

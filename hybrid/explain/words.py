@@ -38,11 +38,17 @@ def shown(value: Any) -> str:
 
 def is_plain(value: Any) -> bool:
     """Whether ``value`` is a number, a text or the like, or holds nothing but such."""
-    if isinstance(value, dict):
-        return all(is_plain(item) for pair in value.items() for item in pair)
-    if isinstance(value, CONTAINERS):
-        return all(is_plain(item) for item in value)
-    return isinstance(value, ATOMS)
+    seen: set[int] = set()
+    rest = [value]
+    while rest:
+        value = rest.pop()
+        if isinstance(value, CONTAINERS):
+            if id(value) not in seen:  # it may hold itself
+                seen.add(id(value))
+                rest += [*value, *(value.values() if isinstance(value, dict) else ())]
+        elif not isinstance(value, ATOMS):
+            return False
+    return True
 
 
 def is_own(guard: Guard) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import contextlib
 import functools
+import inspect
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ from hybrid.convert.conversion import is_converted_code, written
 from hybrid.convert.runtime import Site, hyb__
 from hybrid.convert.scope import walk_scope
 from hybrid.convert.source import NoSource
+from hybrid.ir.interpreter import current
 from hybrid.staging.constructs.try_ import Last, Marked, is_iterated, is_refusal, too_deep
 from hybrid.staging.sessions.views import tracing
 from hybrid.trace.places.code_owner import is_library, of_package
@@ -69,14 +71,21 @@ class _Plain:
 def takes_errors(manager: Any) -> bool:
     """Whether the end of ``manager`` can be run once for each way out of its block."""
     if isinstance(manager, contextlib.ExitStack):
-        inner = [getattr(leave, "__self__", None) for _, leave in manager._exit_callbacks]
         return all(  # a generator can go on but once
-            each is None or (takes_errors(each) and not isinstance(each, GENERATOR))
-            for each in inner
+            inner is None or (takes_errors(inner) and not isinstance(inner, GENERATOR))
+            for inner, _ in _endings(manager)
         )
     if isinstance(manager, GENERATOR):
         return is_converted_code(manager.gen.gi_code)
     return may_suppress(manager) or is_authors(manager)
+
+
+def _endings(stack: contextlib.ExitStack) -> Iterator[tuple[Any, Any]]:
+    """What the end of ``stack`` calls: (manager or None, its end or a callback)."""
+    for _, leave in stack._exit_callbacks:
+        inner = getattr(leave, "__self__", None)
+        ends = leave.__func__ if isinstance(leave, types.MethodType) else None
+        yield (inner if ends is getattr(type(inner), "__exit__", stack) else None), leave
 
 
 def guarded(site: Site, manager: Any, frame: types.FrameType) -> Any:
@@ -95,22 +104,35 @@ def guarded(site: Site, manager: Any, frame: types.FrameType) -> Any:
 
 def catches_of(manager: Any, last: Last) -> Callable[[Raised | None], bool]:
     """What ``manager`` catches; ``last`` is its end."""
-    if may_suppress(manager):
-        return functools.partial(suppresses, manager)
-    return last.noting(_nothing)
+    if not may_suppress(manager):
+        return last.noting(_nothing)
+    catches = functools.partial(suppresses, manager)
+    if isinstance(manager, contextlib.ExitStack):  # what it ends with is entered later
+        noting = last.noting(catches)
+        return lambda kind: (noting if is_authors(manager) else catches)(kind)
+    return catches
 
 
-def _nothing(_kind: Raised | None) -> bool:
+def _nothing(_: Any) -> bool:
     return False
 
 
 def is_authors(manager: Any) -> bool:
     """Whether code of the author's runs at the end of the block."""
+    if isinstance(manager, contextlib.ExitStack):
+        return any(inner is None or is_authors(inner) for inner, _ in _endings(manager))
+    if isinstance(manager, contextlib.closing):
+        return _of_author(getattr(manager.thing, "close", None))
     kind = type(manager)
     leave = getattr(kind, "__exit__", None)
-    if not hasattr(kind, "__enter__") or not isinstance(leave, types.FunctionType):
+    return hasattr(kind, "__enter__") and _of_author(leave)
+
+
+def _of_author(function: Any) -> bool:
+    function = getattr(function, "__func__", function)
+    if not isinstance(function, types.FunctionType):
         return False
-    return not (of_package(leave.__code__) or is_library(leave.__code__))
+    return not (of_package(function.__code__) or is_library(function.__code__))
 
 
 def may_suppress(manager: Any) -> bool:
@@ -127,8 +149,12 @@ def suppresses(manager: Any, kind: Raised | None) -> bool:
         found = manager._exceptions
         return bool(found) if kind is None else issubclass(kind, found)
     if isinstance(manager, contextlib.ExitStack):
-        inner = [getattr(leave, "__self__", leave) for _, leave in manager._exit_callbacks]
-        return any(may_suppress(each) and suppresses(each, kind) for each in inner)
+        return any(
+            _answers_true(leave)
+            if inner is None
+            else (may_suppress(inner) and suppresses(inner, kind))
+            for inner, leave in _endings(manager)
+        )
     if isinstance(manager, GENERATOR):
         code = manager.gen.gi_code
         return not (is_converted_code(code) or is_library(code) or of_package(code))
@@ -138,12 +164,39 @@ def suppresses(manager: Any, kind: Raised | None) -> bool:
 def resumed(manager: Any) -> Iterator[types.FrameType]:
     """The frames of generators that get the exception, and may catch it."""
     if isinstance(manager, contextlib.ExitStack):
-        for _, leave in manager._exit_callbacks:
-            yield from resumed(getattr(leave, "__self__", None))
+        for inner, _ in _endings(manager):
+            yield from resumed(inner)
     generator = manager.gen if isinstance(manager, GENERATOR) else None
     while isinstance(generator, types.GeneratorType) and generator.gi_frame is not None:
         yield generator.gi_frame
         generator = generator.gi_yieldfrom
+
+
+def converted_end(end: Any) -> Callable[..., Any]:
+    """Return the end of a manager, or a callback of an ``ExitStack``, with author's code converted.
+
+    The standard library calls what it is given as it stands.
+    """
+    manager = getattr(end, "__self__", None)
+    if isinstance(manager, contextlib.closing):
+        close = current().converted(manager.thing.close, True)
+        return lambda *_: _nothing(close())
+    wrapped = getattr(end, "__wrapped__", None)
+    if wrapped is None:
+        return current().converted(end, True)
+    given = inspect.getclosurevars(end).nonlocals
+    callback = current().converted(wrapped, True)
+
+    def call(*_: Any) -> None:
+        callback(*given["args"], **given["kwds"])
+
+    return call
+
+
+def _answers_true(callback: Any) -> bool:
+    """Whether a function at the end of a stack may answer that it suppresses the exception."""
+    function = getattr(callback, "__func__", callback)
+    return not isinstance(function, types.FunctionType) or _may_be_true(function.__code__)
 
 
 @by_code

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import types
+from collections import deque
 from types import FrameType
 from typing import Any
 
@@ -13,6 +15,7 @@ from hybrid.staging.constructs.try_ import Last, Marked, is_refusal
 from hybrid.staging.constructs.with_ import (
     GENERATOR,
     catches_of,
+    converted_end,
     is_authors,
     resumed,
     suppresses,
@@ -66,9 +69,11 @@ class StagedWith(ErrorSession):
         """The end of the block, as often as it takes."""
         manager = self.authors
         if isinstance(manager, contextlib.ExitStack):
+            callbacks = [(sync, converted_end(end)) for sync, end in manager._exit_callbacks]
             manager = type(manager)()
-            manager._exit_callbacks = self.authors._exit_callbacks.copy()
-        return type(manager).__exit__(manager, kind, error, trace)
+            manager._exit_callbacks = deque(callbacks)
+        end = converted_end(types.MethodType(type(manager).__exit__, manager))
+        return end(kind, error, trace)
 
     def __enter__(self) -> Any:
         value = self.enter(self.authors)

@@ -7,17 +7,20 @@ the next attempt is to be told, and how often that may happen.
 
 from __future__ import annotations
 
+import functools
 import gc
 import sys
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from hybrid.core.dataclass import dataclass, field
 from hybrid.core.exceptions import CaptureSignal
 from hybrid.core.timing import phase
-from hybrid.core.tree import flatten
+from hybrid.core.tree import flatten_once
+from hybrid.eager.thread_state import ending
 from hybrid.errors import CaptureError, NeedsValue, PathError
+from hybrid.ir.interpreter import current
 from hybrid.trace.capture.side_effects import PlainWrites, held_tensors, numbers_in
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.matching import Written
@@ -33,6 +36,8 @@ from hybrid.trace.regions.value_symbols import NeedsSizes, Paths, site_key
 if TYPE_CHECKING:
     from hybrid.trace.capture.captured_graph import Capture
 
+R = TypeVar("R")
+DEPTH = 6  # as many calls within each other may take place in a capture as in eager code
 LIMIT = 32  # captures for one plan, for all reasons together
 DISTURBANCES = 8  # of those that others may disturb, before all that moves counts as its own
 
@@ -70,7 +75,7 @@ class UnsettledPlace(CaptureSignal):
 
 def _seen(value: Any) -> Any:
     """Return what two captures that leave the same ``value`` have in common, for a comparison."""
-    leaves, structure = flatten(value)
+    leaves, structure = flatten_once(value)
     return structure, [(type(v), repr(v) if isinstance(v, ATOMS) else None) for v in leaves]
 
 
@@ -103,16 +108,21 @@ class UnseenOwner(CaptureSignal):
 
 
 class RewrittenContainer(CaptureSignal):
-    """Raised where a capture writes containers or constants that its guards do not know of.
+    """Raised where a capture writes places of which its guards do not know.
 
-    ``refusal`` is what to raise if each call would change plain values once more.
+    Those are containers, constants, and ``numbers`` that only a run knows, in attributes and
+    variables.  ``refusal`` is what to raise if each call would change plain values once more.
     """
 
     def __init__(
-        self, writes: PlainWrites, places: Iterable[LoggedPlace], refusal: CaptureError
+        self,
+        writes: PlainWrites,
+        places: Iterable[LoggedPlace],
+        numbers: Sequence[Address],
+        refusal: CaptureError,
     ) -> None:
         super().__init__()
-        self.writes, self.refusal = writes, refusal
+        self.writes, self.numbers, self.refusal = writes, numbers, refusal
         self.places = [place for place in places if held_tensors(place)]
 
 
@@ -138,12 +148,14 @@ class Attempt:
     written: Written = field(default_factory=Written)
     hosts: Hosts = field(default_factory=Hosts)
     needed: NeedsValue | None = None  # why loops over Python ranges are unrolled
+    known: bool = False  # whether numbers that it writes are guarded, for their values are needed
     follows: bool = False  # whether flags say which tensors are one
     paths: Paths = field(default_factory=Paths)
     disturbed: list[UnsettledPlace] = field(default_factory=list)  # since something else was found
     reasons: list[str] = field(default_factory=list)  # to capture again, in their order
 
     def __post_init__(self) -> None:
+        self.written.known = self.known
         for address in self.free:
             self.written.free(address)
         self.written.opened.update([address.key for address in self.opened])
@@ -170,8 +182,8 @@ class Attempt:
         written = self.written
         known = Written(claimed=written.claimed, owners=written.owners, names=written.names)
         return Attempt(
-            written=known, hosts=self.hosts, needed=self.needed, follows=self.follows,
-            paths=self.paths, opened=self.opened,
+            written=known, hosts=self.hosts, needed=self.needed, known=self.known,
+            follows=self.follows, paths=self.paths, opened=self.opened,
         )  # fmt: skip
 
 
@@ -189,7 +201,14 @@ class Reason(NamedTuple):
 
 
 def _need_value(attempt: Attempt, found: NeedsValue, _: Any) -> None:
-    """Unroll loops, since Python needs the value of a number that a loop node would hide."""
+    """Unroll loops, since Python needs the value of a number that a loop node would hide.
+
+    If that is not enough it may be one that an earlier call has left: it is a constant then.
+    """
+    if attempt.needed is not None:
+        if not attempt.written.numbers.keys() - {place.stored().key for place in attempt.free}:
+            raise found
+        attempt.known = True
     attempt.needed = found
     attempt.begin_anew()
 
@@ -252,13 +271,13 @@ def _take_as_inputs(
     written.containers.update((id(c.container), c.container) for c in writes.changes)
     written.places.update((id(place.owner), place.name) for place in found.places)
     written.constants.update(constant.key for constant in writes.constants)
-    for change in writes.changes:
-        for place in numbers_in(change):
-            written.free(place)
+    inner = [place for change in writes.changes for place in numbers_in(change)]
+    for place in () if written.known else (*found.numbers, *inner):
+        written.free(place)
 
 
 REASONS = (
-    Reason(NeedsValue, "a number has to be known", 1, _need_value),
+    Reason(NeedsValue, "a number has to be known", 2, _need_value),
     Reason(Unfollowed, "which tensors are one has to be known", 1, _follow),
     Reason(PathError, "sizes differ between paths", LIMIT // 2, _decide),
     Reason(NeedsSizes, "a size depends on values", 1, _size),
@@ -342,6 +361,22 @@ def undisturbed(wanted: bool) -> Iterator[None]:
     finally:
         if wanted:
             sys.setswitchinterval(before)
+
+
+def deeper(call: Callable[[], R]) -> R:
+    """Return ``call()``, in which Python may call more deeply.
+
+    A capture takes some calls for each of the author's, and walks what these are given.
+    """
+    if current().traces:  # in another capture
+        return call()
+    before = sys.getrecursionlimit()
+
+    def deep() -> R:
+        sys.setrecursionlimit(DEPTH * before)
+        return call()
+
+    return ending(deep, functools.partial(sys.setrecursionlimit, before))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass
-from hybrid.core.tree import flatten, unflatten
+from hybrid.core.tree import flatten_once, unflatten
 from hybrid.eager.execution import from_numpy
 from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import ending
@@ -22,20 +22,23 @@ from hybrid.ir import Value
 from hybrid.ir.record import Leaf
 from hybrid.memory.bfloat16 import memory_dtype
 from hybrid.number import Number
-from hybrid.trace.guards.guard import holds_tensor, is_plain
+from hybrid.number.mixed_number import Mixed
+from hybrid.trace.guards.guard import holds_run_value, holds_tensor, is_plain
 from hybrid.trace.guards.matching import Written
 from hybrid.trace.places.address import Address
-from hybrid.trace.places.code_owner import ATOMS, CONTAINERS
+from hybrid.trace.places.code_owner import ATOMS, CONTAINERS, MISSING
 from hybrid.trace.places.differences import (
     ContainerDifference,
     Content,
     PlaceDifference,
     containers_in,
+    leaves_in,
 )
 from hybrid.trace.places.journal import LoggedPlace
 from hybrid.trace.places.objects import an_attribute
 from hybrid.trace.places.objects import is_plain as made_of_attributes
 from hybrid.trace.places.place import CONTENT, Key, key_of, refill
+from hybrid.trace.places.signature import is_number
 from hybrid.trace.values.optional import OptionalValue, is_optional
 from hybrid.trace.values.varlist import VarList
 
@@ -125,7 +128,7 @@ class OwnWrites:
     def __call__(self, key: Key, now: Sequence[Any]) -> bool:
         if key in self.keys or self.journal.covers(key):
             return True
-        return any(map(self._is_made, flatten(now)[0]))
+        return any(map(self._is_made, leaves_in(list(now))))
 
     def _is_made(self, leaf: Any) -> bool:
         traced = isinstance(leaf, Tensor) and type(leaf.content) is Value
@@ -156,31 +159,44 @@ def constants_in(
         and not isinstance(place.owner, Leaf)
         and final[key] is not place.original
         and is_plain(final[key])
+        and not holds_run_value(final[key])
         and not holds_tensor(place.original)
     ]
 
 
 def covers(
     written: Written,
-    changes: Iterable[ContainerDifference],
+    changes: Sequence[ContainerDifference],
     places: Iterable[LoggedPlace],
     constants: Iterable[ConstantWrite] = (),
+    numbers: Iterable[Address] = (),
 ) -> bool:
-    """Return whether ``written`` names all the changes, places and constants of a capture."""
+    """Return whether ``written`` names all that a capture writes.
+
+    That are changes of containers, places, constants, and ``numbers`` in attributes and variables.
+    """
     if any(constant.key not in written.constants for constant in constants):
         return False
-    return all(
-        id(c.container) in written.containers
-        and all(place.key in written.numbers for place in numbers_in(c))
-        for c in changes
-    ) and all(
+    if not written.known:
+        numbers = [*numbers, *[place for change in changes for place in numbers_in(change)]]
+        if any(place.key not in written.numbers for place in numbers):
+            return False
+    return all(id(change.container) in written.containers for change in changes) and all(
         (id(place.owner), place.name) in written.places for place in places if held_tensors(place)
     )
 
 
 def numbers_in(change: ContainerDifference) -> Iterator[Address]:
-    """Yield the addresses of container items that became traced numbers of the same kind."""
+    """Yield the addresses of container items that became traced numbers of the same kind.
+
+    So do numbers that a run moves to another position, as where the oldest of a deque leaves it.
+    """
     before, after = change.before, change.after
+    if isinstance(after, list) and any(isinstance(item, Number) for item in after):
+        stay = [id(item) for item in after]
+        for i, item in enumerate(before):
+            if is_number(item) and id(item) in stay and stay[i : i + 1] != [id(item)]:
+                yield Address(change.container, CONTENT, (i,))
     if isinstance(change.container, (list, dict, deque)):
         for key in before if isinstance(before, dict) else range(min(len(before), len(after))):
             now = after.get(key) if isinstance(after, dict) else after[key]
@@ -188,13 +204,34 @@ def numbers_in(change: ContainerDifference) -> Iterator[Address]:
                 yield Address(change.container, CONTENT, (key,))
 
 
+def written_numbers(
+    places: Mapping[Key, LoggedPlace], final: Mapping[Key, Any]
+) -> Iterator[Address]:
+    """Yield the addresses of attributes and variables whose number a run writes anew.
+
+    A number of another type was written there by another plan, which a guard tells from this one.
+    """
+    for key, place in places.items():
+        if place.written and not isinstance(place.owner, Leaf) and place.name != CONTENT:
+            yield from _new_numbers(Address(place.owner, place.name), place.original, final[key])
+
+
+def _new_numbers(address: Address, before: Any, now: Any) -> Iterator[Address]:
+    """Yield the addresses of numbers of a run in ``now`` that were numbers of their kind before.
+
+    Those in tuples count: a tuple is written as a whole.
+    """
+    if isinstance(now, Number) and type(now) is not Mixed:
+        if (before.kind if isinstance(before, Number) else type(before).__name__) == now.kind:
+            yield address
+    elif isinstance(now, tuple) and type(now) is type(before) and len(now) == len(before):
+        for i, (was, item) in enumerate(zip(before, now, strict=True)):
+            yield from _new_numbers(address.item(i), was, item)
+
+
 def held_tensors(place: LoggedPlace) -> bool:
     """Return whether a written place held a container with tensors before."""
-    return (
-        place.written
-        and isinstance(place.original, CONTAINERS)
-        and any(isinstance(leaf, Tensor) for leaf in flatten(place.original)[0])
-    )
+    return place.written and isinstance(place.original, CONTAINERS) and holds_tensor(place.original)
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +251,8 @@ class PlainWrites:
 
     def in_force(self, call: Callable[[], Any]) -> None:
         """Call ``call`` while all places hold what a call of the function would leave."""
-        before = [constant.place.content() for constant in self.constants]
+        places = [constant.place for constant in self.constants]
+        before = [place.content() if place.own else MISSING for place in places]
 
         def calling() -> None:
             for change in self.changes:
@@ -233,13 +271,21 @@ class PlainWrites:
 
 
 def _counts(change: ContainerDifference) -> bool:
-    """Return whether a plain item of a container became another plain item."""
+    """Return whether a plain item of a container became another plain item.
+
+    Numbers that a run moves are no plain items.
+    """
     before, after = change.before, change.after
+    moved = [id(before[place.keys[0]]) for place in numbers_in(change) if isinstance(before, list)]
     if isinstance(after, dict):
         late = {key for key, value in after.items() if _is_run_time(value)}
         return _plain_items(before, late) != _plain_items(after, late)
     if len(before) == len(after):
-        pairs = [pair for pair in zip(before, after, strict=True) if not _is_run_time(pair[1])]
+        pairs = [
+            pair
+            for pair in zip(before, after, strict=True)
+            if not (_is_run_time(pair[1]) or id(pair[1]) in moved)
+        ]
         before, after = ([pair[side] for pair in pairs] for side in (0, 1))
     plain = ([_described(v) for v in content if not _is_run_time(v)] for content in (before, after))
     return next(plain) != next(plain)
@@ -258,7 +304,7 @@ def _is_run_time(value: Any) -> bool:
 
 
 def _described(value: Any) -> Any:
-    leaves, structure = flatten(value)
+    leaves, structure = flatten_once(value)
     return structure, [
         type(leaf)
         if _is_run_time(leaf)
@@ -271,7 +317,7 @@ def _settled(content: Content) -> Content:
     """Return ``content`` with zeros in place of traced values."""
     if isinstance(content, list):
         content = [item for item in content if type(item) is not VarList]
-    leaves, structure = flatten(content)
+    leaves, structure = flatten_once(content)
     return unflatten(structure, [_zero(leaf) for leaf in leaves])
 
 

@@ -31,6 +31,7 @@ from hybrid.trace.capture.side_effects import (
     remedy,
     remedy_of_items,
     side_effect,
+    written_numbers,
 )
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.places.differences import (
@@ -163,7 +164,8 @@ class Writes:
             if id(change.container) in self.guards.containers
         ]
         constants = constants_in(tracer.places, self.left)
-        if covers(written, outer, tracer.places.values(), constants):
+        numbers = list(written_numbers(tracer.places, self.left))
+        if covers(written, outer, tracer.places.values(), constants, numbers):
             return
         label, key = self._label, self.changes[0].key if self.changes else None
         if constants:
@@ -172,7 +174,8 @@ class Writes:
         place = None if key is None else self.journal.written_at(key)
         advice = remedy_of_items(label, None if constants or not self.changes else self.changes[0])
         refusal = side_effect(name, label, place or at, advice)
-        raise RewrittenContainer(PlainWrites(outer, constants), tracer.places.values(), refusal)
+        places = tracer.places.values()
+        raise RewrittenContainer(PlainWrites(outer, constants), places, numbers, refusal)
 
     def _refuse_others(self) -> None:
         refuse_unsettled(self.guards, self._others, self.tracer.hosted, self.tracer.called)

@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, Any
 from hybrid.config import EPOCH
 from hybrid.eager.tensor import Tensor
 from hybrid.ir.record import Leaf
-from hybrid.trace.guards.guard import Guard, holds_tensor, is_plain, label_of, set_by_users
+from hybrid.trace.guards.guard import (
+    Guard,
+    holds_run_value,
+    holds_tensor,
+    is_plain,
+    label_of,
+    set_by_users,
+)
 from hybrid.trace.guards.matching import AnyNumber, Matcher, Matching, Written, plain_matcher
 from hybrid.trace.guards.members import Members
 from hybrid.trace.guards.reads import Read, Reads
@@ -223,7 +230,7 @@ class Guards:
 
     def _unwritten(self, owner: Any, name: str, value: Any) -> Matcher:
         """Return the test for a place that the capture does not write."""
-        holder = None if isinstance(owner, types.CellType) else storage_of(owner, name)
+        holder = owner if isinstance(owner, types.CellType) else storage_of(owner, name)
         if holder is None:
             return self.matching.exactly(value)
         address = Address(holder, name)
@@ -255,7 +262,7 @@ class Guards:
     def written_places(self, own: OwnWrites) -> Iterator[tuple[Any, str, Any]]:
         """Yield (owner, name, original) of the guarded places that the capture has written.
 
-        Of these the value is now a tensor or a plain value, or it was a tensor before.
+        Of these the value is now one of a run or a plain one, or it was a tensor before.
         """
         for place in self.snapshot.places:
             if not place.is_attribute:
@@ -263,13 +270,13 @@ class Guards:
             now, begun, value = place.now(), place.begun, place.value
             stood_in = begun is not value  # then the same as before is another all the same
             written = now is not begun and (
-                holds_tensor(now)
+                holds_run_value(now)
                 or type(now) is OptionalValue
                 or type(now) in (list, dict)  # which the capture has made
                 or holds_tensor(begun)
                 or (is_plain(now) and (stood_in or not self.matching.exactly(value)(now)))
             )
-            if written and own(place.key, [now]):
+            if written and own(place.key, [now]) and not _of_class(place.owner, place.name):
                 yield place.owner, place.name, begun
         for absent in self.snapshot.absent:
             owner = absent.owner
@@ -277,7 +284,7 @@ class Guards:
                 name for name, now in vars(owner).items()
                 if name in absent.names
                 and (
-                    holds_tensor(now)
+                    holds_run_value(now)
                     or (
                         (type(now) in (list, dict) or is_plain(now))
                         and name not in cached_names(owner)
@@ -385,6 +392,12 @@ class Guards:
             terms.append(f"fact{i}() == given{i}")
         terms += alias_terms(capture, names)
         return eval("lambda leaves: " + " and ".join(terms), names)
+
+
+def _of_class(owner: Any, name: str) -> bool:
+    """Return whether a class stores the attribute: its own place, which is written there."""
+    holder = owner if isinstance(owner, types.CellType) else storage_of(owner, name)
+    return holder is not owner and isinstance(holder, type)
 
 
 def alias_terms(capture: Capture, names: dict[str, Any]) -> list[str]:

@@ -7,11 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 from hybrid.core.dataclass import dataclass
-from hybrid.core.tree import flatten
+from hybrid.core.open_numbers import is_open
 from hybrid.eager.tensor import Tensor
 from hybrid.number import Number
 from hybrid.trace.guards.matching import AnyNumber, Matcher
 from hybrid.trace.places.code_owner import ATOMS, MUTABLE
+from hybrid.trace.places.differences import leaves_in
+from hybrid.trace.values.traced_text import marks
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,4 +60,14 @@ def is_plain(value: Any) -> bool:
 
 def holds_tensor(value: Any) -> bool:
     """Return whether the tree ``value`` contains a tensor."""
-    return any(isinstance(leaf, Tensor) for leaf in flatten(value)[0])
+    return any(isinstance(leaf, Tensor) for leaf in leaves_in(value))
+
+
+def holds_run_value(value: Any) -> bool:
+    """Return whether the tree ``value`` contains a tensor, number or text of a run."""
+    return any(
+        isinstance(leaf, (Tensor, Number))
+        or is_open(leaf)
+        or (isinstance(leaf, str) and bool(marks(leaf)))
+        for leaf in leaves_in(value)
+    )

@@ -14,14 +14,15 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass, field
-from hybrid.core.tree import flatten
 from hybrid.eager.tensor import Tensor
 from hybrid.trace.places.address import Address
 from hybrid.trace.places.code_owner import ATOMS, CONTAINERS
+from hybrid.trace.places.differences import items_of, leaves_in
 from hybrid.trace.places.place import CONTENT, Key
 from hybrid.trace.places.signature import is_number
 
 Matcher = Callable[[Any], bool]
+_DEEPEST = 40  # containers in containers that have matchers of their own
 _PLAIN_CONTAINERS = (list, dict, deque, defaultdict, OrderedDict)  # with items of their own
 
 
@@ -33,6 +34,7 @@ class Written:
     places: set[tuple[int, str]] = field(default_factory=set)  # (id of the owner, attribute)
     # Places of numbers that only a run knows, by the keys of their stored addresses.
     numbers: dict[Hashable, Address] = field(default_factory=dict)
+    known: bool = False  # whether numbers that the capture writes are guarded, and no inputs
     opened: set[Hashable] = field(default_factory=set)  # keys of addresses of open tensors
     # Places, likewise, that nobody announces to write, and that each capture finds changed.
     claimed: set[Key] = field(default_factory=set)
@@ -72,14 +74,20 @@ class Matching:
     numbers: list[tuple[Address, Any]] = field(default_factory=list)  # all that were met
     inputs: dict[Hashable, Address] = field(default_factory=dict)  # by the keys of what is stored
     found: int = 0  # how often a place of those was met
+    around: list[int] = field(default_factory=list)  # ids of the containers of what is matched now
 
     def fix(self, value: Any) -> None:
         """Mark the tensors in ``value`` as fixed: nothing is written where they stand."""
-        if isinstance(value, Tensor):
-            self.fixed.add(id(value))
-        elif isinstance(value, CONTAINERS) and id(value) not in self.written.containers:
-            for item in value.values() if isinstance(value, dict) else value:
-                self.fix(item)
+        seen: set[int] = set()
+        rest = [value]
+        while rest:
+            value = rest.pop()
+            if isinstance(value, Tensor):
+                self.fixed.add(id(value))
+            elif isinstance(value, CONTAINERS) and id(value) not in seen:
+                seen.add(id(value))
+                if id(value) not in self.written.containers:
+                    rest += value.values() if isinstance(value, dict) else value
 
     def tensor(self, value: Tensor, address: Address) -> Matcher:
         """Return the matcher of a tensor input at ``address``: of any of the type of ``value``."""
@@ -123,11 +131,19 @@ class Matching:
             if address is None or not replaceable or id(expected) in self.fixed:
                 return lambda found: found is expected
             return self.tensor(expected, address)
-        if isinstance(expected, CONTAINERS) and id(expected) in self.written.containers:
-            inside = self.container(expected, Address(expected, CONTENT), True)
-            return lambda found: found is expected and inside(found)
         if isinstance(expected, CONTAINERS):
-            return self.container(expected, address, replaceable)
+            if id(expected) in self.around:  # it holds itself
+                return lambda found: found is expected
+            if len(self.around) == _DEEPEST:
+                return _unchanged(expected)
+            self.around.append(id(expected))
+            try:
+                if id(expected) not in self.written.containers:
+                    return self.container(expected, address, replaceable)
+                inside = self.container(expected, Address(expected, CONTENT), True)
+                return lambda found: found is expected and inside(found)
+            finally:
+                self.around.pop()
         if address is not None and type(expected) in (bool, int, float):
             return self.number(expected, address)
         return plain_matcher(expected)
@@ -177,8 +193,42 @@ def _has_replaceable_items(container: Any) -> bool:
     if not isinstance(container, tuple):
         return kind in _PLAIN_CONTAINERS
     named = hasattr(kind, "_fields") and kind.__base__ is tuple
-    tensors = any(isinstance(leaf, Tensor) for leaf in flatten(container)[0])
+    tensors = any(isinstance(leaf, Tensor) for leaf in leaves_in(container))
     return (kind is tuple or named) and not tensors
+
+
+def _unchanged(container: Any) -> Matcher:
+    """Return the matcher of ``container`` itself with all that it holds as it is now, at any depth.
+
+    Matchers in matchers would need a call of Python each, of which there are only so many.
+    """
+    inner = {id(container): container}
+    rest = [container]
+    while rest:
+        for item in items_of(rest.pop()):
+            if isinstance(item, CONTAINERS) and id(item) not in inner:
+                inner[id(item)] = item
+                rest.append(item)
+    parts = [
+        (each, list(each) if isinstance(each, dict) else None, [_item_matcher(v) for v in content])
+        for each, content in [(each, list(items_of(each))) for each in inner.values()]
+    ]
+
+    def matches(found: Any) -> bool:
+        return found is container and all(
+            len(each) == len(items)
+            and (keys is None or list(each) == keys)
+            and all(m(v) for m, v in zip(items, list(items_of(each)), strict=False))
+            for each, keys, items in parts
+        )
+
+    return matches
+
+
+def _item_matcher(item: Any) -> Matcher:
+    if isinstance(item, (Tensor, *CONTAINERS)):
+        return lambda found: found is item
+    return plain_matcher(item)
 
 
 def plain_matcher(expected: Any) -> Matcher:

@@ -62,7 +62,7 @@ MUTABLE = (list, dict, set, deque, bytearray, np.ndarray)  # what is compared it
 
 
 def is_library(code: types.CodeType) -> bool:
-    """Return whether ``code`` is the standard library's, NumPy's or this package's machinery."""
+    """Return whether ``code`` is of the standard library, NumPy, its like, or our machinery."""
     return _is_library_path(code.co_filename) or code.co_names == ("_tuple_new",)  # a named tuple's
 
 
@@ -72,9 +72,21 @@ def _is_library_path(path: str) -> bool:
         return True
     if path.startswith(_PACKAGE):
         return not path.startswith(_USER_PARTS + _PROGRAMS)
-    if path.startswith(_LIBRARIES):
+    if path.startswith(_LIBRARIES) or _has_tensors(path):
         return True
     return path.startswith(_STANDARD) and "site-packages" not in path
+
+
+def _has_tensors(path: str) -> bool:
+    """Return whether the installed package of a file has tensors of its own, as PyTorch has.
+
+    Such a package makes its own of what it is given, by DLPack: it computes nothing with ours.
+    """
+    folder, _, inside = path.replace(os.sep, "/").rpartition("-packages/")
+    package = sys.modules.get(inside.partition("/")[0].partition(".")[0])
+    return folder.endswith(("/site", "/dist")) and any(
+        name in vars(package) for name in ("from_dlpack", "dlpack") if package is not None
+    )
 
 
 def of_package(code: types.CodeType) -> bool:
@@ -137,13 +149,13 @@ def _of_library(kind: type) -> bool:
 
 
 def is_library_module(module: types.ModuleType) -> bool:
-    """Return whether ``module`` belongs to the standard library, NumPy or this package."""
+    """Return whether ``module`` is of the standard library, NumPy, its like, or this package."""
     path = getattr(module, "__file__", None)
     if path is None:
         return module.__name__.partition(".")[0] in sys.stdlib_module_names
-    return path.startswith((_PACKAGE, *_LIBRARIES)) or (
-        path.startswith(_STANDARD) and "site-packages" not in path
-    )
+    if path.startswith((_PACKAGE, *_LIBRARIES)) or _has_tensors(path):
+        return True
+    return path.startswith(_STANDARD) and "site-packages" not in path
 
 
 def content_of(cell: types.CellType, unbound: Any = None) -> Any:

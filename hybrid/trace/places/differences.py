@@ -36,8 +36,8 @@ class ContainerDifference:
 
     def added(self) -> list[Any]:
         """Return the items of the container that it did not hold before."""
-        kept = set(map(id, _items(self.before)))
-        return [item for item in _items(self.after) if id(item) not in kept]
+        kept = set(map(id, items_of(self.before)))
+        return [item for item in items_of(self.after) if id(item) not in kept]
 
     def taken(self) -> ContainerDifference:
         """Restore the content of before, and return the difference that this has undone."""
@@ -132,8 +132,25 @@ def content(container: Any) -> Content:
     return dict(container) if isinstance(container, dict) else list(container)
 
 
-def _items(content: Content) -> Iterable[Any]:
+def items_of(content: Content) -> Iterable[Any]:
+    """Return the items of a container or content, of a dict its values."""
     return content.values() if isinstance(content, dict) else content
+
+
+def leaves_in(tree: Any) -> Iterator[Any]:
+    """Yield what the containers in ``tree`` hold that is no container, at any depth.
+
+    A container is looked into once, though it may hold itself.
+    """
+    seen: set[int] = set()
+    rest = [tree]
+    while rest:
+        value = rest.pop()
+        if not isinstance(value, CONTAINERS):
+            yield value
+        elif id(value) not in seen:
+            seen.add(id(value))
+            rest += items_of(value)
 
 
 def _is_still(now: Content, before: Content, kind: type) -> bool:
@@ -183,16 +200,14 @@ def item_writes(change: ContainerDifference) -> list[tuple[tuple[Any, ...], Any,
     return [((), after, True)]
 
 
-def arrays_in(value: Any, seen: frozenset[int] = frozenset()) -> list[tuple[Array, Array]]:
+def arrays_in(value: Any) -> list[tuple[Array, Array]]:
     """Return the writable arrays in ``value``, each with a copy."""
-    if isinstance(value, bytearray):
-        return [(value, value[:])]
-    if isinstance(value, np.ndarray):
-        return [(value, value.copy())] if value.flags.writeable else []
     found: list[tuple[Array, Array]] = []
-    if isinstance(value, CONTAINERS) and id(value) not in seen:
-        for item in value.values() if isinstance(value, dict) else value:
-            found += arrays_in(item, seen | {id(value)})
+    for leaf in leaves_in(value):
+        if isinstance(leaf, bytearray):
+            found.append((leaf, leaf[:]))
+        elif isinstance(leaf, np.ndarray) and leaf.flags.writeable:
+            found.append((leaf, leaf.copy()))
     return found
 
 

@@ -189,6 +189,11 @@ class Journal:
         if key not in self.variables:
             self.variables[key] = owner, read_place(owner, name)
 
+    def held(self, owner: Any, name: str) -> bool:
+        """Return whether ``owner`` itself, not its class, held what was there before a write."""
+        _, before = self.owners.get(id(owner), (owner, None))
+        return before is None or name in before or not hasattr(type(owner), name)
+
     def covers(self, key: Key) -> bool:
         """Return whether a write to the place of ``key`` was announced."""
         return key in self.announced or (key[0], ANY) in self.announced

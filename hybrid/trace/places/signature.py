@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
+from hybrid.core.tree import holds_itself
 from hybrid.eager.tensor import Tensor
+from hybrid.errors import CaptureError
 from hybrid.ir.interpreter import current
+from hybrid.trace.places.code_owner import definition
 
 _BY_VALUE = (bool, int, str, bytes, type(None), type(...))
 
@@ -17,6 +20,22 @@ def lifted(leaves: list[Any]) -> list[Any]:
     """Return ``leaves`` with NumPy arrays converted to Tensors."""
     interpreter = current()
     return [interpreter.lift(leaf) if isinstance(leaf, np.ndarray) else leaf for leaf in leaves]
+
+
+def endless_argument(
+    name: str, function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
+) -> CaptureError:
+    """Return the error for arguments of ``function`` whose containers have no end."""
+    given = dict(enumerate(args)) | dict(kwargs)
+    held = [which for which, value in given.items() if holds_itself(value)]
+    what = f"argument {held[0]!r}" if held else "an argument"
+    return CaptureError(
+        f"{what} of {name} {'holds itself' if held else 'is nested too deeply'}",
+        at=definition(function),
+        why="The lists and dicts among the arguments are told apart by all that they hold.",
+        fix="keep it in an attribute, a global or a variable of an enclosing function, or pass "
+        "the parts that are needed",
+    )
 
 
 def key_of(leaf: Any) -> Hashable:

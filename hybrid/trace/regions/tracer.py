@@ -374,7 +374,10 @@ class Tracer(ValueSizes):
         """Log writes of (owner, name, original) that nothing has logged."""
         for owner, name, original in written:
             if (id(owner), name) not in self.places:
-                self.mark.add(LoggedPlace(owner=owner, name=name, original=original, written=True))
+                own = self.journal.held(owner, name)
+                self.mark.add(
+                    LoggedPlace(owner=owner, name=name, original=original, written=True, own=own)
+                )
 
     def converted(self, function: Any, optional: bool = False) -> Any:
         return function if self.convert is None else self.convert(function, optional)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from collections.abc import Callable
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -11,7 +13,7 @@ import pytest
 
 import hybrid as hy
 from hybrid.errors import CaptureError
-from tests.staging.harness import Program, Table, f32
+from tests.staging.harness import Program, Table, f32, same
 
 table = Table()
 X = f32([1.0, 2.0])
@@ -122,6 +124,116 @@ def restored_where_the_run_finds_something():
         return y
 
     return run, st
+
+
+class Resource:
+    """What ``contextlib.closing`` and callbacks of a stack close, by code that adds to a tensor."""
+
+    def __init__(self):
+        self.closed = hy.zeros(())
+
+    def close(self, by=1.0):
+        self.closed = self.closed + by
+
+
+def closes(enter: Callable[[contextlib.ExitStack, Resource], Any]) -> Callable[..., Any]:
+    """Return the maker of a function that raises inside a stack that ``enter`` has filled."""
+
+    def make():
+        resource = Resource()
+
+        def run(x, s):
+            y = x
+            try:
+                with contextlib.ExitStack() as stack:
+                    enter(stack, resource)
+                    if s > 0:
+                        raise ValueError("low")
+                    y = x * 2
+            except ValueError:
+                y = x * 3
+            return y, resource.closed
+
+        return run, resource
+
+    return make
+
+
+def push_that_suppresses(stack, resource):
+    def leave(kind, error, trace):
+        resource.close(2.0 if kind else 3.0)
+        return True
+
+    stack.push(leave)
+
+
+class Closing:
+    def __init__(self, resource):
+        self.resource = resource
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        self.resource.close()
+
+
+STACKS = {
+    "callback": lambda stack, resource: stack.callback(lambda: resource.close()),
+    "method": lambda stack, resource: stack.callback(resource.close, by=2.0),
+    "builtin": lambda stack, resource: stack.callback(setattr, resource, "closed", hy.ones(())),
+    "push": push_that_suppresses,
+    "manager": lambda stack, resource: stack.enter_context(Closing(resource)),
+    "closing": lambda stack, resource: stack.enter_context(contextlib.closing(resource)),
+    "suppress": lambda stack, resource: (
+        stack.callback(resource.close),
+        stack.enter_context(contextlib.suppress(ValueError)),
+    ),
+}
+
+
+@pytest.mark.parametrize("enter", STACKS.values(), ids=STACKS.keys())
+def test_a_stack_ends_where_something_is_raised_too(enter: Callable[..., Any]) -> None:
+    same(closes(enter), calls=CALLS, make=True)
+
+
+@table.makes(*CALLS)
+def closing_where_something_is_raised():
+    resource = Resource()
+
+    def run(x, s):
+        with contextlib.closing(resource):
+            if s > 0:
+                raise ValueError("low")
+            y = x * 2
+        return y
+
+    return run, resource
+
+
+def test_a_stack_that_can_end_but_once_is_refused() -> None:
+    lock, resource = threading.Lock(), Resource()
+
+    def function(x, s):
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(lock)
+            stack.callback(resource.close)
+            if s > 0:
+                raise ValueError("low")
+            return x * 2
+
+    line = function.__code__.co_firstlineno + 1
+    with pytest.raises(CaptureError) as caught:
+        hy.hybridize(function)(X, f32(1.0))
+    assert str(caught.value) == (
+        "the end of a with (ExitStack) writes what is seen after the call when ValueError is "
+        f"raised, too ({__file__}:{line})\n"
+        f"    {line} | with contextlib.ExitStack() as stack:\n"
+        "That is known only when the plan runs, and an exception ends the plan.\n"
+        "Fix: do it after the with, or put the with around the call of the hybridized function."
+    )
+    assert resource.closed.item() == 0
+    assert not lock.locked()
 
 
 @table.each()
