@@ -44,6 +44,17 @@ class Mismatch(Exception):
     """The exception for a value that an iteration leaves and that cannot be carried on."""
 
 
+class Replaced(Mismatch):
+    """The exception for a container from before the loop, in whose place an iteration has another.
+
+    ``container`` is its id.
+    """
+
+    def __init__(self, container: int) -> None:
+        super().__init__()
+        self.container = container
+
+
 @dataclass(slots=True)
 class CarriedLeaf:
     """One tensor or number that a loop carries, in the stages of its tracing."""
@@ -91,6 +102,8 @@ class Carry:
     label: str
     initial: Any
     rebuilds: bool = False  # whether iterations make objects anew, not only change them
+    # The containers from before the loop in whose place iterations have others, by id; None: all.
+    replaced: Collection[int] | None = None
     inside: Any = None  # the same with placeholders
     shape: Any = None  # that before the body has changed it
     leaves: list[CarriedLeaf] = field(default_factory=list)
@@ -146,6 +159,9 @@ class Carry:
             return value.with_tensors(
                 [self._placeholder(t, region, parent) for t in value.tensors()], region
             )
+        if self._stays(value, region):
+            self.outside[id(value)] = value
+            return value
         if isinstance(value, (tuple, list)):
             return rebuilt(value, [self._placeholder(item, region, parent) for item in value])
         if type(value) is dict:
@@ -156,6 +172,12 @@ class Carry:
                 type(value), {n: self._placeholder(part, region, parent) for n, part in parts}
             )
         return value
+
+    def _stays(self, value: Any, region: Region) -> bool:
+        """Whether ``value`` is a container that is the same one in all iterations."""
+        if self.replaced is None or not isinstance(value, (list, dict)):
+            return False
+        return id(value) not in self.replaced and region.is_outside(value)
 
     def _author_tensor(self, leaf: CarriedLeaf) -> Tensor:
         """What the author gets for one carried value."""
@@ -203,7 +225,8 @@ class Carry:
             with interpreting(region):
                 leaf.final = region.traced(value)
             leaf.left = None if leaf.given is None else value
-        self.unchanged = final is self.inside and all(leaf.is_unchanged for leaf in self.leaves)
+        stays = final is self.inside and type(self.initial) is not Zeros
+        self.unchanged = stays and all(leaf.is_unchanged for leaf in self.leaves)
 
     def after(self, results: Iterator[Tensor]) -> Any:
         """What the variable or place holds after the loop; takes its results off ``results``."""
@@ -283,7 +306,7 @@ def _finals(inside: Any, final: Any, region: Region, outside: Collection[int]) -
     """The tensors that ``final`` has where ``inside`` has placeholders."""
     if id(inside) in outside:
         if final is not inside:
-            raise Mismatch
+            raise Replaced(id(inside))
     elif type(inside) is VarList:
         if type(final) is not VarList or not inside.is_like(final):
             raise Mismatch

@@ -27,6 +27,7 @@ from hybrid.staging.loops.carry import (
     CarriedLeaf,
     Carry,
     Mismatch,
+    Replaced,
     Zeros,
     initial_tensor,
     is_absent,
@@ -72,6 +73,7 @@ class StagedLoop(Staged):
         self.widened: dict[str | Key, Any] = {}  # initial values in place of those of ``before``
         self.carried_places: dict[Key, LoggedPlace] = {}
         self.rebuilt: set[str | Key] = set()  # what holds objects that iterations make anew
+        self.replaced: set[int] = set()  # containers in whose place iterations return others, by id
         self.growing: dict[str | Key, Inside] = {}  # lists that the body looks at as they grow
         self.growing_places: dict[Key, LoggedPlace] = {}
         self.appended_rows: dict[str | Key, AppendedRows] = {}  # what it appends to those
@@ -94,7 +96,7 @@ class StagedLoop(Staged):
         self.attempts += 1
         self.site, self.errors, self.held = self.author_site, [], []
         self.noted = len(self.tracer.notes)
-        if self.attempts > 12 + len(self.ties.wanted):
+        if self.attempts > 12 + len(self.ties.wanted) + len(self.replaced):
             raise CaptureError(
                 "the state of this loop does not settle",
                 at=self.site.location,
@@ -113,8 +115,13 @@ class StagedLoop(Staged):
             elif name in self.growing:
                 inside[name] = self.growing[name].enter(self.initial(name), region, self.parent)
             elif name in self.site.head and self._is_rebound(name):
+                initial = self.initial(name)
+                stays = name.startswith(PREFIX) or isinstance(initial, OptionalValue)
                 carry = self.names[name] = Carry(
-                    label=name, initial=self.initial(name), rebuilds=name in self.rebuilt
+                    label=name,
+                    initial=initial,
+                    rebuilds=name in self.rebuilt,
+                    replaced=self.replaced if stays else None,
                 )
                 inside[name] = carry.enter(region, self.parent)
         entered = []  # first, for one place may hold what is another
@@ -307,6 +314,11 @@ class StagedLoop(Staged):
     def _leave(self, key: str | Key, carry: Carry, final: Any) -> bool:
         try:
             carry.leave(final, self.path.region)
+        except Replaced as error:
+            if carry.replaced is not None and error.container not in self.replaced:
+                self.replaced.add(error.container)
+                return True
+            return self._mismatch(key, carry, final)
         except Mismatch:
             added = appended(carry.inside, final)
             if isinstance(key, str) and added and not self.is_static():  # xs = xs + [x]
@@ -330,7 +342,7 @@ class StagedLoop(Staged):
         elif peel:
             self.peels = 1
         else:
-            refuse_length(carry.initial, final, carry.label, self.site.location)
+            refuse_length(carry.initial, final, spoken(carry.label), self.site.location)
             refuse_rebound(carry, final, self.parent, self.site.location)
             called = spoken(carry.label)
             error = PathError if is_reshaped(carry.initial, final) else CaptureError

@@ -197,6 +197,8 @@ def reachable(roots: Iterable[Any], variables: Container[int] = ()) -> dict[int,
                 if id(cell) not in variables:
                     stack.append(content_of(cell))
             stack.extend(value.__defaults__ or ())
+        elif isinstance(value, PathDependent):
+            stack.append(value.value)
         elif isinstance(value, types.MethodType):
             stack += [value.__self__, value.__func__]
         elif isinstance(value, functools.partial):
@@ -213,7 +215,15 @@ def reachable(roots: Iterable[Any], variables: Container[int] = ()) -> dict[int,
     return seen
 
 
-# What containers hold in place of items of which only a run knows how many or which they are -----
+# What stands for values of which only a run knows how many or which they are ---------------------
+
+
+class PathDependent:
+    """Base of what stands for a ``value`` that only some paths have."""
+
+    __slots__ = ()
+
+    value: Any
 
 
 class UnknownLengthItems:

@@ -14,6 +14,7 @@ from hybrid.core.dataclass import dataclass, replace
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir.interpreter import current
 from hybrid.trace.places.code_owner import MISSING
+from hybrid.trace.places.place import PathDependent
 
 _HEAP_TYPE = 1 << 9  # a flag of classes that Python code has made
 
@@ -31,7 +32,7 @@ UNBOUND = Unbound()
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class OptionalValue:
+class OptionalValue(PathDependent):
     """``value`` where ``flag`` (a traced bool tensor of rank 0) holds, else ``other``."""
 
     value: Any
