@@ -93,7 +93,7 @@ def changed(family: Family) -> dict[str, Any]:
     if not family.plans:
         return {}
     guards, found = family.plans[-1].guards, {}
-    for guard in (*guards.always, *guards.by_epoch):
+    for guard in guards.each():
         with suppress(AttributeError):  # what was read is gone
             now = guard.read()
             if not guard.matches(now):

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections import OrderedDict
 from collections.abc import Callable, Container, Sequence
 from typing import Any
@@ -31,9 +32,35 @@ def _flatten(tree: Any, leaves: list[Any]) -> Structure:
     if kind is dict or kind is OrderedDict:
         return kind, tuple([(key, _flatten(item, leaves)) for key, item in tree.items()])
     if isinstance(tree, tuple) and hasattr(tree, "_fields"):
-        return kind, tuple([_flatten(item, leaves) for item in tree])
+        kind, items = named_parts(tree)
+        return kind, tuple([_flatten(item, leaves) for item in items])
     leaves.append(tree)
     return LEAF
+
+
+def named_parts(tree: Any) -> tuple[type, Sequence[Any]]:
+    """The class and the items of a named tuple; attributes that were set on it are further items.
+
+    Called with all of these, the class gives such a named tuple.
+    """
+    own = getattr(tree, "__dict__", None)
+    if not own:
+        return type(tree), tree
+    return _with_attributes(type(tree), tuple(own)), (*tree, *own.values())
+
+
+@functools.lru_cache(maxsize=256)
+def _with_attributes(kind: Any, names: tuple[str, ...]) -> type:
+    """A stand-in for the class ``kind`` of named tuples on which attributes ``names`` are set."""
+    count = len(kind._fields)
+
+    def new(_: type, *values: Any) -> Any:
+        made = tuple.__new__(kind, values[:count])
+        vars(made).update(zip(names, values[count:], strict=True))
+        return made
+
+    members = {"__new__": new, "__slots__": (), "_fields": (*kind._fields, *names)}
+    return type(kind.__name__, (tuple,), members)
 
 
 def unflatten(structure: Structure, leaves: Sequence[Any]) -> Any:
@@ -64,8 +91,11 @@ def flatten_until(tree: Any, stops: Container[int]) -> tuple[list[Any], Structur
         kind = type(value)
         if kind is dict or kind is OrderedDict:
             return kind, tuple([(key, structure(item)) for key, item in value.items()])
-        if kind is tuple or kind is list or (isinstance(value, tuple) and hasattr(kind, "_fields")):
+        if kind is tuple or kind is list:
             return kind, tuple([structure(item) for item in value])
+        if isinstance(value, tuple) and hasattr(kind, "_fields"):
+            kind, items = named_parts(value)
+            return kind, tuple([structure(item) for item in items])
         return _flatten(value, leaves)
 
     return leaves, structure(tree)

@@ -140,11 +140,12 @@ def _aliases(aliases: tuple[int, ...] | None, request: Request) -> str:
 def _outside(planned: CandidatePlan, leaves: Sequence[Any]) -> Iterator[Difference]:
     found = [
         _broken(guard, planned.capture)
-        for guard in sorted(
-            (*planned.guards.always, *planned.guards.by_epoch), key=lambda guard: guard.name
-        )
+        for guard in sorted(planned.guards.each(), key=lambda guard: guard.name)
         if not guard.holds()
     ]
+    for guard in planned.guards.identities:
+        if not guard.holds(leaves):
+            found.append(Difference(guard.label, whole=f"{guard.label} has changed"))
     for address, original in planned.capture.place_reads:
         now, owner = address.read(leaves), address.owner
         if getattr(now, "type", None) is not getattr(original, "type", None):

@@ -27,6 +27,8 @@ from hybrid.ir import Op
 from hybrid.ir.interpreter import current
 from hybrid.staging.effects.announcement import announcer
 from hybrid.staging.effects.printing import write_method
+from hybrid.staging.effects.result_caches import memoized, uncached
+from hybrid.staging.effects.run_time_names import framed_names
 from hybrid.staging.library import dict_methods
 from hybrid.staging.library.numpy_calls import numpy_function
 from hybrid.staging.sessions.variables import read, resolved
@@ -35,6 +37,7 @@ from hybrid.staging.values.feed import stacked
 from hybrid.staging.values.number_kinds import for_both
 from hybrid.staging.values.texts import method_of
 from hybrid.trace.places.code_owner import is_library, is_library_class, of_package
+from hybrid.trace.places.memos import CACHE
 from hybrid.trace.values.optional import OptionalValue
 from hybrid.trace.values.traced_text import Text
 
@@ -45,7 +48,7 @@ _DECORATED = next(
 )
 _MANAGING = contextlib.contextmanager(lambda: iter(())).__code__
 _PACKAGES = ("site-packages", "dist-packages")
-FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial)
+FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial, CACHE)
 # Library functions that call what they are given.
 HIGHER_ORDER = frozenset(
     {
@@ -109,6 +112,8 @@ def _override_of(function: Any) -> Callable[..., Any] | None:
 
 
 def _resolved(site: Site, function: Any) -> Any:
+    if type(getattr(function, "__func__", function)) is CACHE:
+        return converted(function)
     if isinstance(function, types.MethodType):
         written = write_method(function) or numpy_function(function)
         if written is not None:
@@ -117,6 +122,9 @@ def _resolved(site: Site, function: Any) -> Any:
         if override is not None:
             return _overridden(function, override, site, function.__self__)
         return converted(function)
+    framed = framed_names(function)
+    if framed is not None:
+        return framed
     override = _override_of(function)
     if override is not None:
         return _overridden(function, override, site)
@@ -172,6 +180,9 @@ def converted(function: Any) -> Any:
     """``function``, its conversion, or a partial of one, if it is the user's code."""
     if tracing():
         current().will_call(function)
+    if (keeping := memoized(function)) is not None:
+        return keeping
+    function = uncached(function)
     if isinstance(function, types.FunctionType):
         if is_users(function):
             return convert(function)
@@ -186,7 +197,7 @@ def converted(function: Any) -> Any:
         announce = announcer(function)
         return function if announce is None else _after(function, announce)
     if isinstance(function, functools.partial):
-        inner = converted(function.func)
+        inner = _given(function.func)
         if inner is function.func:
             return function
         return functools.partial(inner, *function.args, **function.keywords)
@@ -313,7 +324,10 @@ def _with_functions(function: Any) -> Any:
 
 def _given(argument: Any) -> Any:
     library_argument(argument)
-    return converted(argument) if isinstance(argument, FUNCTIONS) else argument
+    if isinstance(argument, FUNCTIONS):
+        return converted(argument)
+    announce = announcer(argument) if callable(argument) else None
+    return argument if announce is None else _after(argument, announce)
 
 
 def _announced(function: Any) -> Any:

@@ -16,6 +16,7 @@ from hybrid.convert.conversion import convert
 from hybrid.eager.thread_state import ending
 from hybrid.staging.callee import is_users
 from hybrid.staging.effects.cached_properties import cached
+from hybrid.staging.effects.result_caches import memoized
 
 R = TypeVar("R")
 
@@ -71,4 +72,4 @@ def _parts(member: property) -> list[Any]:
 def _function(function: Any) -> Any:
     if isinstance(function, types.FunctionType) and is_users(function):
         return convert(function)
-    return function
+    return memoized(function) or function

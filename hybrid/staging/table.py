@@ -51,6 +51,7 @@ CONVERTED_BY: dict[str, tuple[str, ...]] = {
         "lost",
     ),
     "effects.cached_properties": ("decorator",),
+    "effects.run_time_names": ("namespace",),
     "sessions.variables": ("load", "peek"),
 }  # fmt: skip
 # What staging itself calls, once a value is traced.

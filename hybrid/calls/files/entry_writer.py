@@ -63,6 +63,10 @@ class _Writer:
             raise Unkeepable("it writes to lists, dicts, or plain variables")
         if writes.claimed or writes.owners or writes.names:
             raise Unkeepable("it sets attributes that no code has led to")
+        if writes.accesses:
+            raise Unkeepable("it reads or sets places by names that its code does not spell")
+        if capture.guards.identities:
+            raise Unkeepable("it asks which of several equal objects is there")
         if capture.given or capture.objects or capture.outside is not None:
             raise Unkeepable("it changes lists or dicts, or makes objects")
         if capture.variables:

@@ -25,6 +25,7 @@ class AttributeConverter(Converter):
         a.b = v    ==>    hyb__.attribute(a, "b").b = v
         del a.b    ==>    del hyb__.lost(a, "b").b
         a.b        ==>    hyb__.taken(a.b)
+        a.__dict__ ==>    hyb__.namespace(a, "__dict__")
     """
 
     nodes = (ast.Attribute,)
@@ -36,6 +37,8 @@ class AttributeConverter(Converter):
             function = "attribute" if isinstance(node.ctx, ast.Store) else "lost"
             node.value = call(node.value, function, node.value, name)
             return node
+        if node.attr in ("__dict__", "__globals__"):
+            return call(node, "namespace", node.value, constant(node, node.attr))
         return call(node, "taken", node)
 
 

@@ -15,6 +15,7 @@ from hybrid.number import Number
 from hybrid.number.mixed_number import Mixed
 from hybrid.staging.constructs.logic import as_truth, evaluate, lazy, not_
 from hybrid.staging.effects.library_effects import gone_over
+from hybrid.staging.sessions.namespaces import namespace_of
 from hybrid.staging.sessions.views import (
     compared,
     is_partial,
@@ -90,6 +91,7 @@ def _compared_objects(left: Any, symbol: str, right: Any) -> Any:
 
 def _is(left: Any, right: Any) -> Any:
     """Whether two values are one object; None when Python knows."""
+    current().journal.identities.compare(left, right)
     if isinstance(left, OptionalValue) or isinstance(right, OptionalValue):
         optional, other = (left, right) if isinstance(left, OptionalValue) else (right, left)
         if isinstance(other, OptionalValue):
@@ -118,6 +120,10 @@ def _is_in(item: Any, container: Any) -> Any:
         return as_truth(ops.any(container == item))
     if type(item) is Text and isinstance(container, str):
         item.refuse()
+    space = namespace_of(container)
+    if space is not None:
+        space.will_read(item)
+        return None
     look(container)
     if isinstance(getattr(type(container), "__contains__", None), types.FunctionType):
         return as_truth(type(container).__contains__(container, item))
@@ -130,6 +136,9 @@ def _is_in(item: Any, container: Any) -> Any:
     if not isinstance(container, (list, tuple)):
         return None
     library_argument(container)
+    if type(item) is float and item != item:  # a list has it only if it is the same object
+        for value in container:
+            current().journal.identities.compare(item, value)
     if not any(is_traced(value) or is_partial(value) for value in (item, *container)):
         return None
     found: Any = False

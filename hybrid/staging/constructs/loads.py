@@ -7,6 +7,7 @@ from typing import Any
 
 from hybrid.convert.runtime import hyb__
 from hybrid.eager.tensor import Tensor
+from hybrid.staging.sessions.namespaces import namespace_of
 from hybrid.staging.sessions.variables import read
 from hybrid.staging.sessions.views import LOOKED_INTO, look, tracing
 from hybrid.staging.values import subscripts
@@ -27,6 +28,8 @@ def offered(value: Any) -> Any:
 
 def keyed(container: Any) -> Any:
     """The container, or a view of it, from which an item with a constant key is taken."""
+    if type(container) is dict and (space := namespace_of(container)) is not None:
+        return space
     seen = look(container)
     if isinstance(container, defaultdict) and tracing():
         return DictView(container)

@@ -13,6 +13,7 @@ from hybrid.ir.interpreter import current
 from hybrid.number import Number
 from hybrid.staging.constructs.loads import _indexed
 from hybrid.staging.effects.announcement import will_delete, will_set
+from hybrid.staging.sessions.namespaces import Namespace, namespace_of
 from hybrid.staging.sessions.views import (
     CONTAINERS,
     HOLDERS,
@@ -55,6 +56,8 @@ def joined_in_place(value: Any, other: Any) -> Any:
 def item(container: Any) -> Any:
     """``container`` or a view of it, after the write of an item has been announced."""
     if isinstance(container, (*CONTAINERS, *HOLDERS)) and tracing():
+        if type(container) is dict and (space := namespace_of(container)) is not None:
+            return space
         seen = look(container)
         current().will_write_container(held(container))
         return seen
@@ -73,6 +76,7 @@ def items(container: Any) -> Any:
     """``container``, after a change of one of its items in place has been announced."""
     if tracing():
         inner = container.items if isinstance(container, ListView) else container
+        inner = inner.content if isinstance(inner, Namespace) else inner
         if isinstance(inner, CONTAINERS):
             for value in inner.values() if isinstance(inner, dict) else inner:
                 _content_of_one(value.value if is_optional(value) else value)

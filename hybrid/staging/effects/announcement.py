@@ -11,7 +11,9 @@ from collections.abc import Callable
 from typing import Any
 
 from hybrid.convert.conversion import is_converted
+from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
+from hybrid.staging.effects import run_time_names
 from hybrid.staging.effects.cached_properties import Cached
 from hybrid.staging.sessions.variables import read
 from hybrid.staging.sessions.views import (
@@ -56,6 +58,9 @@ Announce = Callable[..., Any]
 
 def announcer(function: Any) -> Announce | None:
     """The function that announces, given the same arguments, what ``function`` will change."""
+    looks = run_time_names.announcer(function)
+    if looks is not None:
+        return looks
     if isinstance(function, _BOUND):
         owner = function.__self__
         if isinstance(owner, CONTAINERS):
@@ -137,6 +142,23 @@ def will_store(owner: Any, name: Any, hook: str) -> None:
     """Announce what ``hook`` of ``object`` does to an attribute: store, or ask a descriptor."""
     if not isinstance(name, str):
         return
+    if isinstance(owner, tuple) and id(owner) in current().journal.given_tuples:
+        kind = type(owner).__name__
+        raise CaptureError(
+            f"an attribute ({name}) is set on an argument, a {kind}",
+            at=author_location(),
+            why="Named tuples among the arguments are made anew for each call: what is set on "
+            "them would be lost.",
+            fix="return the value, or pass an object of a class that is no tuple",
+        )
+    if name == "__dict__" and current().is_known(owner):
+        raise CaptureError(
+            f"the __dict__ of a {type(owner).__name__} object was replaced inside a hybridized "
+            "function",
+            at=author_location(),
+            why="A plan reads and sets attributes in the dict that it knows.",
+            fix="set the attributes, setattr(obj, name, value) or vars(obj).update(...)",
+        )
     part, method = _DESCRIPTORS[hook]
     member = next((vars(b)[name] for b in type(owner).__mro__ if name in vars(b)), None)
     if isinstance(member, property):

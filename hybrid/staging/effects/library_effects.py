@@ -7,6 +7,7 @@ random numbers, files and queues are not: a call that would change one is refuse
 
 from __future__ import annotations
 
+import contextvars
 import functools
 import io
 import queue
@@ -92,6 +93,12 @@ _QUEUE = MutableKind(
     changing=frozenset({"put", "put_nowait", "get", "get_nowait", "task_done", "join"}),
     given=False,
 )
+_CONTEXT = MutableKind(
+    does="changes",
+    fix="set it outside the hybridized function, or keep the value in an attribute",
+    changing=frozenset({"set", "reset"}),
+    given=False,
+)
 _ITERATOR = MutableKind(
     does="takes items from",
     fix="go over a list or tuple of the items, or take them outside and pass them as arguments",
@@ -102,6 +109,7 @@ _KINDS = (
     (random.Random, _RANDOM),
     (io.IOBase, _FILE),
     ((queue.Queue, queue.SimpleQueue), _QUEUE),
+    (contextvars.ContextVar, _CONTEXT),
 )
 # What may be given anything: it looks at no more than what kind of object that is, or keeps it.
 _HARMLESS = frozenset(

@@ -24,6 +24,7 @@ from hybrid.number.mixed_number import Mixed
 from hybrid.number.tensor_or_number import TensorOrNumber
 from hybrid.staging.constructs.try_ import catching_in
 from hybrid.staging.effects import printing as printing  # which registers its overrides
+from hybrid.staging.effects.run_time_names import will_read
 from hybrid.staging.iteration.generators import Generated, is_uncounted, list_of
 from hybrid.staging.library import joined_lists as joined_lists
 from hybrid.staging.library import math_calls
@@ -155,12 +156,21 @@ def _copy(value: Any) -> Any:
     return value.copy()
 
 
+@overrides(id)
+def _id(*args: Any) -> Any:
+    if len(args) == 1 and tracing():
+        current().journal.identities.ask(args[0])
+    return NotImplemented
+
+
 def _getattr(owner: Any, name: Any, default: Any) -> Any:
+    will_read(owner, name)
     value = getattr(owner, name, default)
     return dicts.or_else(value, lambda: default, f"the attribute {name}")
 
 
 def _hasattr(owner: Any, name: Any) -> Any:
+    will_read(owner, name)
     value = getattr(owner, name, MISSING) if isinstance(name, str) else hasattr(owner, name)
     return Number("bool", value.flag) if is_optional(value) else value is not MISSING
 

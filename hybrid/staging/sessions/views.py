@@ -14,6 +14,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, NeedsValue, PathError, TracedBoolError, author_location
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.number import Number
+from hybrid.staging.sessions.namespaces import namespace_of
 from hybrid.trace.regions.region import truth
 from hybrid.trace.values.optional import OptionalValue, is_optional, refuse_missing
 from hybrid.trace.values.varlist import VarList, holds_varlist, refuse_varlist
@@ -83,6 +84,8 @@ def look(value: Any) -> Any:
         refuse_partial(inner, how)
     if tracing() and isinstance(value, LOOKED_INTO):
         if type(value) is not tuple:
+            if type(value) is dict and (space := namespace_of(value)) is not None:
+                space.will_list()
             current().will_read_container(value)
         if is_varlist(value):
             return hyb__.ListView(value)

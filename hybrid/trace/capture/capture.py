@@ -51,9 +51,10 @@ from hybrid.trace.capture.surroundings import surrounded
 from hybrid.trace.capture.writes import Writes
 from hybrid.trace.gradients.region_vjp import cut, values_of
 from hybrid.trace.guards.conditions import Guards
+from hybrid.trace.guards.identity_guards import identity_guards
 from hybrid.trace.places.address import Address
 from hybrid.trace.places.code_owner import MISSING, definition, returning
-from hybrid.trace.places.differences import containers_in
+from hybrid.trace.places.differences import containers_in, tuples_in
 from hybrid.trace.places.frames import BOUNDARIES
 from hybrid.trace.places.place import Key
 from hybrid.trace.regions.pending_errors import EndOfPath
@@ -104,6 +105,8 @@ def capture(
     tracer.paths = paths
     if paths is not None and paths.sized:
         tracer.opens = OpenSizes()
+    tracer.journal.reached.walk = guards.reads
+    tracer.journal.reached.is_known = tracer.is_known
     writes = Writes(tracer, guards)
     trace = functools.partial(_captured, writes, function, args, kwargs, leaves, numbers, opened)
     return surrounded(functools.partial(ending, trace, writes.undo))
@@ -135,6 +138,7 @@ def _captured(
         leaves = [as_input(tracer, t, places.get(i)) for i, t in enumerate(leaves)]
         args, kwargs = unflatten(structure, leaves)
         given = list(containers_in((args, kwargs)))
+        tracer.journal.given_tuples.update(map(id, tuples_in((args, kwargs))))
         tracer.turning = Turning(leaves, guards.attribute_sources)
         tracer.known = guards.known.union([id(container) for container, _ in given])
         at = definition(function)
@@ -174,8 +178,15 @@ def _captured(
                 captured.value_sizes = tracer.opens
         except BaseException as error:
             writes.give_up(error)
+            if isinstance(error, Exception) and not is_interrupt(error):
+                writes.require_guards()
             raise
         writes.keep()
+        guards.identities = identity_guards(
+            tracer.journal.identities.found, guards.snapshot, leaves, (args, kwargs)
+        )
+        guards.count_on(tracer.journal.memos)
+        guards.count_on_absence(tracer.journal.reached.absent)
         guards.leave_out(captured.place_writes, captured.sources)
         guards.settle()
         captured.notes, captured.facts = tracer.notes, tracer.facts
@@ -213,6 +224,8 @@ class _CaptureBuilder:
             for key, place in lasting_places.items()
             if place.written and self.changed(place, final[key])
         ]
+        for _, value in written:
+            self.result_builder.known.hand_on(value, self.guards)
         self.result_builder.share([result, *[v for _, v in written], *[c.after for c in changes]])
         result_recipe = self.result_builder.recipe_of(result)
         known, places = self.known.argument_leaves, list(lasting_places.values())

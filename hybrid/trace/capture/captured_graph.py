@@ -55,6 +55,7 @@ KINDS_IN_WORDS = {
     "object": "an object that a run makes",
     "given": "a container that it was given",
     "tree": "what a run puts together",
+    "fresh": "a container that a run makes",
 }
 
 
@@ -410,6 +411,8 @@ def _value(
         return leaves[what]
     if kind == "object":
         return sources["o", what]
+    if kind == "fresh":
+        return what.copy()
     return sources[what] if kind in ("source", "given") else what
 
 

@@ -14,7 +14,7 @@ from hybrid.ir.record import Leaf
 from hybrid.number import Number
 from hybrid.number.mixed_number import Mixed
 from hybrid.trace.places.attributes import MISSING, attribute_names, stored
-from hybrid.trace.places.code_owner import CONTAINERS, content_of, user_object
+from hybrid.trace.places.code_owner import CONTAINERS, content_of, definition, user_object
 from hybrid.trace.places.journal import LoggedPlace
 from hybrid.trace.places.place import key_of, label_of, read_place
 from hybrid.trace.regions.tracer import Tracer
@@ -110,4 +110,15 @@ def leak_error(tracer: Tracer, place: LoggedPlace) -> CaptureError:
         why="It stands for a value of the graph only, and the plan does not know that it writes "
         "there.  What was there before has been put back.",
         fix="return the value and store it outside the hybridized function",
+    )
+
+
+def cache_error(tracer: Tracer, cache: Any) -> CaptureError:
+    """Return the error for a traced value in the cache of a function."""
+    return CaptureError(
+        f"{tracer.builder.name} left a traced value in the cache of {cache.__name__}",
+        at=definition(cache.__wrapped__),
+        why="It stands for a value of the graph only, and the cache would hand it to all code.  "
+        "The cache has been cleared.",
+        fix=f"call what it wraps, {cache.__name__}.__wrapped__(...), or call it once before",
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+from collections import deque
 from collections.abc import (
     AsyncIterator,
     Callable,
@@ -13,6 +15,8 @@ from collections.abc import (
 )
 from types import NoneType
 from typing import Any, NoReturn
+
+import numpy as np
 
 from hybrid.core.open_numbers import is_open
 from hybrid.core.tree import Several, flatten_until
@@ -30,8 +34,10 @@ from hybrid.trace.capture.captured_graph import (
     TreeRecipe,
 )
 from hybrid.trace.capture.leak_sweep import path_to_traced
+from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.places.address import GIVEN, Address, ArgumentLeaf, argument_leaves
-from hybrid.trace.places.code_owner import MISSING
+from hybrid.trace.places.code_owner import CONTAINERS as CONTAINERS_OF_ANY
+from hybrid.trace.places.code_owner import MISSING, has_attributes
 from hybrid.trace.places.differences import ContainerDifference, item_writes
 from hybrid.trace.places.objects import CONTAINERS, attributes, is_authors, is_plain
 from hybrid.trace.places.place import CONTENT, refuse_diverged
@@ -79,6 +85,11 @@ class KnownValues:
         """The autodiff leaves of the argument tensors, by id, as ArgumentLeaf owners."""
         return argument_leaves(self.leaves)
 
+    def hand_on(self, value: Any, guards: Guards) -> None:
+        """Let runs store ``value`` itself, if it is a tuple that was there before."""
+        if type(value) is tuple and id(value) in guards.known and not guards.inputs:
+            self.containers.setdefault(id(value), ("constant", value))
+
     def source(self, cell: Cell) -> Source:
         """Return the Source of a tensor from outside."""
         index = self.arguments.get(id(cell.tensor))
@@ -91,6 +102,46 @@ class KnownValues:
         if cell.address is not None:
             return Source("attribute", address=cell.address.seen_from(self.argument_leaves))
         return Source("cell", tensor=cell.tensor)
+
+
+class FreshValue:
+    """A container that the function makes anew in each call, such as a set: runs return copies."""
+
+    def __init__(self, value: Any, is_known: Callable[[Any], bool]) -> None:
+        """Keep a copy of ``value``, of which parts that are known stay what they are."""
+        self.made: dict[int, Any] = {}
+        self._find(value, is_known)
+        self.value = self._copy(value)
+        self.made = {}
+        self._find(self.value, is_known)
+
+    def copy(self) -> Any:
+        """Return a new value of the kind."""
+        return self._copy(self.value)
+
+    def _find(self, value: Any, is_known: Callable[[Any], bool]) -> None:
+        """Collect the containers in ``value`` that were made with it."""
+        kinds = (*CONTAINERS_OF_ANY, bytearray, np.ndarray)
+        own = isinstance(value, kinds) or has_attributes(value)
+        if not own or is_known(value) or id(value) in self.made:
+            return
+        self.made[id(value)] = value
+        if isinstance(value, CONTAINERS_OF_ANY):
+            for item in value.values() if isinstance(value, dict) else value:
+                self._find(item, is_known)
+
+    def _copy(self, value: Any) -> Any:
+        if id(value) not in self.made:
+            return value
+        made = copy.copy(value)
+        if isinstance(value, dict):
+            dict.update(made, {key: self._copy(item) for key, item in value.items()})
+        elif isinstance(value, (list, deque)):
+            for at, item in enumerate(value):
+                made[at] = self._copy(item)
+        elif type(value) is tuple:
+            made = tuple([self._copy(item) for item in value])
+        return made
 
 
 class ResultBuilder:
@@ -196,7 +247,7 @@ class ResultBuilder:
             if self.is_made(leaf):
                 return "object", self.object(leaf)
             self.refuse_hidden(leaf)
-            return "constant", leaf
+            return self.kept_leaf(leaf)
         if type(leaf.content) is not Value:
             if id(leaf) in self.known.arguments:
                 return "argument", self.known.arguments[id(leaf)]
@@ -205,6 +256,13 @@ class ResultBuilder:
             self.root.cell(leaf)  # what the place holds before the run, not what it gets
             return "source", list(self.root.cells).index(id(leaf))
         return "output", self.output(leaf)
+
+    def kept_leaf(self, leaf: Any) -> tuple[str, Any]:
+        """Return (kind, what) for a leaf without traced values: itself, or a copy for each run."""
+        kinds = (*CONTAINERS_OF_ANY, bytearray, np.ndarray)
+        if not (isinstance(leaf, kinds) or has_attributes(leaf)) or self.root.is_known(leaf):
+            return "constant", leaf
+        return "fresh", FreshValue(leaf, self.root.is_known)
 
     def either(self, optional: OptionalValue) -> OptionalLeaf:
         """Return the OptionalLeaf of a value that only some paths have set."""

@@ -25,6 +25,7 @@ from hybrid.trace.capture.side_effects import PlainWrites, held_tensors, numbers
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.matching import Written
 from hybrid.trace.guards.reads import Reads
+from hybrid.trace.places.accesses import Accesses
 from hybrid.trace.places.address import Address
 from hybrid.trace.places.code_owner import ATOMS, Place
 from hybrid.trace.places.differences import ContainerDifference, PlaceDifference
@@ -100,11 +101,20 @@ def refuse_unsettled(
 
 
 class UnseenOwner(CaptureSignal):
-    """Raised where a capture sets attributes of objects, or of names, that it has no guards for."""
+    """Raised where a capture reads or sets places that it has no guards for.
 
-    def __init__(self, owners: dict[int, Any], names: Collection[str] = ()) -> None:
+    These are attributes of objects, or of names, to which no code leads, and ``accesses``.
+    """
+
+    def __init__(
+        self,
+        owners: dict[int, Any],
+        names: Collection[str] = (),
+        accesses: Accesses | None = None,
+    ) -> None:
         super().__init__()
         self.owners, self.names = owners, set(names)
+        self.accesses = accesses or Accesses()
 
 
 class RewrittenContainer(CaptureSignal):
@@ -168,7 +178,7 @@ class Attempt:
     def begin_anew(self) -> None:
         """Forget what was written, for the next capture traces another graph."""
         self.hosts = Hosts()
-        self.written = Written()
+        self.written = Written(accesses=self.written.accesses)
         self.__post_init__()
 
     def let_stand(self) -> None:
@@ -180,7 +190,10 @@ class Attempt:
     def trial(self) -> Attempt:
         """Return an Attempt for a later call, with no knowledge of written containers."""
         written = self.written
-        known = Written(claimed=written.claimed, owners=written.owners, names=written.names)
+        known = Written(
+            claimed=written.claimed, owners=written.owners, names=written.names,
+            accesses=written.accesses,
+        )  # fmt: skip
         return Attempt(
             written=known, hosts=self.hosts, needed=self.needed, known=self.known,
             follows=self.follows, paths=self.paths, opened=self.opened,
@@ -237,6 +250,7 @@ def _watch(attempt: Attempt, found: UnseenOwner, _: Any) -> None:
     """Guard the attributes of owners and names that the last capture did not know of."""
     attempt.written.owners |= found.owners
     attempt.written.names |= found.names
+    attempt.written.accesses.update(found.accesses)
 
 
 def _claim(attempt: Attempt, found: UnsettledPlace, _: Any) -> None:
@@ -281,7 +295,9 @@ REASONS = (
     Reason(Unfollowed, "which tensors are one has to be known", 1, _follow),
     Reason(PathError, "sizes differ between paths", LIMIT // 2, _decide),
     Reason(NeedsSizes, "a size depends on values", 1, _size),
-    Reason(UnseenOwner, "it sets attributes that no code leads to", LIMIT, _watch, anew=False),
+    Reason(
+        UnseenOwner, "it reads or sets attributes that no code leads to", LIMIT, _watch, anew=False
+    ),
     Reason(UnsettledPlace, "others may have changed a place", LIMIT, _claim, anew=False),
     Reason(RewrittenContainer, "it writes containers", LIMIT, _take_as_inputs),
 )

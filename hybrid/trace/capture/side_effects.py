@@ -137,29 +137,36 @@ class OwnWrites:
 
 @dataclass(frozen=True, slots=True)
 class ConstantWrite:
-    """An attribute or variable that a capture sets to a plain value."""
+    """An attribute or variable that a capture sets to a plain value, or one that ``was_there``."""
 
     place: LoggedPlace
     value: Any
+    was_there: bool = False
 
     @property
     def key(self) -> Key:
         """The key of the place."""
         return key_of(self.place.owner, self.place.name)
 
+    @property
+    def may_count(self) -> bool:
+        """Whether each call may set another value; of what is there already there are few."""
+        return not self.was_there
+
 
 def constants_in(
-    places: Mapping[Key, LoggedPlace], final: Mapping[Key, Any]
+    places: Mapping[Key, LoggedPlace], final: Mapping[Key, Any], was_there: Callable[[Any], bool]
 ) -> list[ConstantWrite]:
     """Return a ConstantWrite for each logged place whose final value is another plain one."""
     return [
-        ConstantWrite(place, final[key])
+        ConstantWrite(place, final[key], place.name == "__class__" or was_there(final[key]))
         for key, place in places.items()
         if place.written
         and not isinstance(place.owner, Leaf)
         and final[key] is not place.original
-        and is_plain(final[key])
-        and not holds_run_value(final[key])
+        and (
+            place.name == "__class__" or (is_plain(final[key]) and not holds_run_value(final[key]))
+        )
         and not holds_tensor(place.original)
     ]
 
@@ -247,7 +254,7 @@ class PlainWrites:
     @property
     def may_count(self) -> bool:
         """Whether plain values became other ones, as a counter does in each call."""
-        return bool(self.constants) or any(map(_counts, self.changes))
+        return any(c.may_count for c in self.constants) or any(map(_counts, self.changes))
 
     def in_force(self, call: Callable[[], Any]) -> None:
         """Call ``call`` while all places hold what a call of the function would leave."""

@@ -7,14 +7,14 @@ a plan could not repeat, is refused, or a reason to capture again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from typing import Any
 
 from hybrid.core.exceptions import CaptureSignal
 from hybrid.errors import Location
 from hybrid.ir.interpreter import ACTIVE
 from hybrid.ir.record import Leaf
-from hybrid.trace.capture.leak_sweep import leak_error, undo_leaks
+from hybrid.trace.capture.leak_sweep import cache_error, leak_error, undo_leaks
 from hybrid.trace.capture.number_inputs import InputStandIns
 from hybrid.trace.capture.recapture import (
     RewrittenContainer,
@@ -41,7 +41,8 @@ from hybrid.trace.places.differences import (
     PlaceDifference,
 )
 from hybrid.trace.places.journal import LoggedPlace
-from hybrid.trace.places.place import Key, key_of, put_attributes
+from hybrid.trace.places.memos import traced_caches
+from hybrid.trace.places.place import ANY, Key, key_of, put_attributes
 from hybrid.trace.regions.requires_grad import Turning
 from hybrid.trace.regions.tracer import Tracer
 
@@ -67,6 +68,8 @@ class Writes:
         self._unseen: list[tuple[Any, dict[str, Any]]] = []  # owners of attributes, not guarded
         self._computed: str | None = None  # a cached property that it has computed
         self._hidden: list[LoggedPlace] = []  # where traced values were left
+        self._leaking: list[Any] = []  # cached functions that kept traced values
+        self._asked: Set[int] = frozenset()  # ids of values of which it asks which they are
 
     # During the capture -----------------------------------------------------------------------
 
@@ -113,10 +116,9 @@ class Writes:
     def end(self) -> None:
         """Restore what the code has written, and separate it from changes by others."""
         assert self.containers is not None
-        self._unseen = self.snapshot.unseen(self.journal.owners)
-        for owner, before in self._unseen:
-            put_attributes(owner, before)
-        self.tracer.adopt(self.guards.written_places(self.own))
+        self._unseen = self._put_unseen()
+        asked = self._asked = self.journal.identities.asked().keys()
+        self.tracer.adopt(self.guards.written_places(self.own, asked))
         self.left = self.tracer.mark.undo()
         self.changes, others = _partition(self.containers.differences(), self.is_own)
         self.inputs.take_back()
@@ -136,6 +138,10 @@ class Writes:
         self._others += others
         self._computed = self.snapshot.computed() if self.guards.inputs else None
         self._hidden = undo_leaks(self.tracer)
+        caches = () if self.guards.reads is None else self.guards.reads.caches
+        self._leaking = [*traced_caches(caches)]
+        for cache in self._leaking:
+            cache.cache_clear()
         self._ended = True
 
     def require_repeatable(self, name: str, at: Location | None) -> None:
@@ -144,6 +150,7 @@ class Writes:
         ``name`` and ``at`` are those of the function.
         """
         tracer, written = self.tracer, self.guards.written
+        self.require_guards()
         self._refuse_others()
         if self._unseen:
             raise UnseenOwner({id(owner): owner for owner, _ in self._unseen})
@@ -153,6 +160,8 @@ class Writes:
             raise side_effect(name, broken.label, place, remedy(broken))
         if self.guards.inputs:
             refuse_cached(name, self._computed, at)
+        for cache in self._leaking:
+            raise cache_error(tracer, cache)
         if self._hidden:
             names = {place.name for place in self._hidden if type(place.owner) is not dict}
             if names - written.names:
@@ -163,7 +172,9 @@ class Writes:
             for change in self.changes
             if id(change.container) in self.guards.containers
         ]
-        constants = constants_in(tracer.places, self.left)
+        constants = constants_in(
+            tracer.places, self.left, lambda value: self.guards.was_there(value, self._asked)
+        )
         numbers = list(written_numbers(tracer.places, self.left))
         if covers(written, outer, tracer.places.values(), constants, numbers):
             return
@@ -176,6 +187,24 @@ class Writes:
         refusal = side_effect(name, label, place or at, advice)
         places = tracer.places.values()
         raise RewrittenContainer(PlainWrites(outer, constants), places, numbers, refusal)
+
+    def require_guards(self) -> None:
+        """Raise where the code has reached places that no guard looks at: capture again."""
+        accesses = self.journal.reached.accesses
+        if accesses:
+            raise UnseenOwner({}, (), accesses)
+
+    def _put_unseen(self) -> list[tuple[Any, dict[str, Any]]]:
+        """Restore attributes that no guard looks at; return their owners, if these are unseen."""
+        reached, owners = self.journal.reached, self.journal.owners
+        unseen = self.snapshot.unseen(owners)
+        for key, (owner, before) in owners.items():
+            if before is not None and self.journal.covers((key, ANY)):
+                reached.gained(owner, before)
+        for owner, before in unseen:
+            put_attributes(owner, before)
+        reached.put_back()
+        return unseen
 
     def _refuse_others(self) -> None:
         refuse_unsettled(self.guards, self._others, self.tracer.hosted, self.tracer.called)
@@ -205,8 +234,7 @@ class Writes:
         if self._done or not self._begun:
             return
         self.inputs.take_back()
-        for owner, before in self.snapshot.unseen(self.journal.owners):
-            put_attributes(owner, before)
+        self._put_unseen()
         self.journal.undo()
         for change in () if self.containers is None else self.own_changes():
             change.undo()

@@ -7,9 +7,10 @@ and optimizers are looked at only when the configuration epoch has moved.
 from __future__ import annotations
 
 import functools
+import operator
 import sys
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence, Set
 from typing import TYPE_CHECKING, Any
 
 from hybrid.config import EPOCH
@@ -23,6 +24,7 @@ from hybrid.trace.guards.guard import (
     label_of,
     set_by_users,
 )
+from hybrid.trace.guards.identity_guards import IdentityGuard
 from hybrid.trace.guards.matching import AnyNumber, Matcher, Matching, Written, plain_matcher
 from hybrid.trace.guards.members import Members
 from hybrid.trace.guards.reads import Read, Reads
@@ -30,7 +32,8 @@ from hybrid.trace.guards.snapshot import AbsentNames, Snapshot, WatchedPlace
 from hybrid.trace.places.address import Address, ArgumentLeaf, bound_name
 from hybrid.trace.places.attributes import MISSING, cached_names, plainly_read, storage_of, stored
 from hybrid.trace.places.code_owner import MUTABLE
-from hybrid.trace.places.place import CONTENT, key_of
+from hybrid.trace.places.memos import Memo
+from hybrid.trace.places.place import CONTENT, Key, key_of
 from hybrid.trace.values.optional import OptionalValue
 
 if TYPE_CHECKING:
@@ -65,7 +68,7 @@ class Guards:
         self.numbers = self.matching.numbers
         self.inputs = self.matching.inputs
         self.outside = frozenset(reads.tensors)
-        self.known = reads.seen | reads.cells.keys()
+        self.known = reads.seen | reads.cells.keys() | reads.known_classes
         self.namespaces = reads.namespaces()
         self.containers = reads.containers
         # Arguments that are not the same at another call, though they are the same objects.
@@ -78,6 +81,11 @@ class Guards:
             self._fix(reads)
         for read in reads:
             self._guard_read(read, reads, configured)
+        # Of each object the class, and the dict of its attributes, by epoch or not.
+        self.classes: Guard | None = None
+        self.natures: list[tuple[Any, Guard, Guard | None]] = []
+        self.identities: list[IdentityGuard] = []
+        self._guard_classes(reads.objects.values(), configured)
         if made:
             self.settle()
 
@@ -88,6 +96,14 @@ class Guards:
             self._attributes(owner, read.names, configured(owner))
         elif read.kind == "absent":
             self._nothing_new(owner, read.names, reads.never_cached(owner), configured(owner))
+            named = reads.accesses.names_of(owner) & set(read.names)
+            if named and isinstance(owner, (types.ModuleType, type)):
+                self._still_absent(owner, frozenset(named), configured(owner))
+        elif read.kind == "listed":
+            names = list(vars(owner))
+            read_names = functools.partial(list, vars(owner))
+            label = f"the names of the attributes of {label_of(owner)}"
+            self.always.append(Guard(label, read_names, names.__eq__, names))
         elif read.kind == "global":
             self._global(owner, *read.names, read.assigned)
         elif read.kind == "variable":
@@ -96,6 +112,29 @@ class Guards:
             self._defaults(owner)
         else:
             self._argument(owner)
+
+    def _guard_classes(self, owners: Iterable[Any], configured: Callable[[Any], bool]) -> None:
+        """Guard which classes ``owners`` are of, and which dicts hold their attributes."""
+        by_epoch = []
+        for owner in owners:
+            if isinstance(owner, (type, types.ModuleType, types.FunctionType)):
+                continue
+            label, kind = label_of(owner), type(owner)
+            of = _identity(f"the class of the {label} object", functools.partial(type, owner), kind)
+            if not self.made:
+                self.snapshot.watch(WatchedPlace(of, kind, owner, "__class__", is_attribute=True))
+            if configured(owner):
+                by_epoch.append(owner)
+                continue
+            own, held = getattr(owner, "__dict__", None), None
+            if type(own) is dict:
+                read = functools.partial(getattr, owner, "__dict__")
+                held = _identity(f"the __dict__ of the {label} object", read, own)
+            self.natures.append((owner, of, held))
+        if by_epoch:
+            read, kinds = (lambda: list(map(type, by_epoch))), list(map(type, by_epoch))
+            label = "the classes of modules and optimizers"
+            self.classes = Guard(label, read, kinds.__eq__, kinds)
 
     def _fix(self, reads: Reads) -> None:
         """Note the tensors that stand at places which the capture does not write."""
@@ -259,10 +298,12 @@ class Guards:
 
     # Around the capture -----------------------------------------------------------------------
 
-    def written_places(self, own: OwnWrites) -> Iterator[tuple[Any, str, Any]]:
+    def written_places(self, own: OwnWrites, asked: Set[int]) -> Iterator[tuple[Any, str, Any]]:
         """Yield (owner, name, original) of the guarded places that the capture has written.
 
-        Of these the value is now one of a run or a plain one, or it was a tensor before.
+        Of these the value is now one of a run, a tensor, a plain value or something that was there
+        before, or it was a tensor before.  ``asked`` are the ids of values of which code asks which
+        they are.
         """
         for place in self.snapshot.places:
             if not place.is_attribute:
@@ -274,9 +315,13 @@ class Guards:
                 or type(now) is OptionalValue
                 or type(now) in (list, dict)  # which the capture has made
                 or holds_tensor(begun)
+                or place.name == "__class__"
+                or id(now) in self.known
+                or not asked.isdisjoint((id(now), id(begun)))
                 or (is_plain(now) and (stood_in or not self.matching.exactly(value)(now)))
             )
-            if written and own(place.key, [now]) and not _of_class(place.owner, place.name):
+            elsewhere = place.is_elsewhere() or _of_class(place.owner, place.name)
+            if written and not elsewhere and own(place.key, [now]):
                 yield place.owner, place.name, begun
         for absent in self.snapshot.absent:
             owner = absent.owner
@@ -296,6 +341,13 @@ class Guards:
                 yield owner, name, MISSING
             if made and absent.is_shared:
                 self._still_absent(owner, frozenset(made), absent.configured)
+
+    def was_there(self, value: Any, asked: Collection[int]) -> bool:
+        """Return whether a place held ``value``, or something else did, before the capture."""
+        if id(value) in self.known:
+            return True
+        places = self.snapshot.places if id(value) in asked else ()
+        return any(place.value is value for place in places)
 
     def leave_out(self, writes: Iterable[PlaceWrite], sources: Iterable[Source]) -> None:
         """Drop the guards of attributes that the code only sets, and that each run sets.
@@ -317,6 +369,18 @@ class Guards:
         for guards in (self.always, self.by_epoch):
             guards[:] = [guard for guard in guards if not any(guard is other for other in gone)]
 
+    def count_on_absence(self, owners: Mapping[Key, Any]) -> None:
+        """Guard that ``owners`` have no attributes of names that were looked for in vain."""
+        for (_, name), owner in owners.items():
+            read = functools.partial(stored, owner, name)
+            self.always.append(_identity(f"{label_of(owner)}.{name}", read, MISSING))
+
+    def count_on(self, memos: Iterable[Memo]) -> None:
+        """Guard that cached functions return what they have returned to the capture."""
+        for memo in memos:
+            label = f"the result of {memo.label}"
+            self.always.append(Guard(label, memo.now, memo.holds, memo.result))
+
     def settle(self) -> None:
         """Add the guards of cached properties after a good capture, and drop the snapshot."""
         for absent in self.snapshot.absent:
@@ -330,6 +394,12 @@ class Guards:
                     self._still_absent(owner, later, configured=False)
         self.snapshot = Snapshot({}, set())
         self.containers, self.namespaces, self.reads = {}, {}, None
+
+    def each(self) -> Iterator[Guard]:
+        """Yield all guards, for messages that say which of them fails."""
+        yield from (*self.always, *self.by_epoch)
+        for guards in ((self.classes,), *[guards for _, *guards in self.natures]):
+            yield from filter(None, guards)
 
     def compiled(self, capture: Capture) -> Callable[[Sequence[Any]], bool]:
         """Return ``holds(leaves)``, one compiled expression that tests all guards.
@@ -352,6 +422,13 @@ class Guards:
             if guard.matches == AnyNumber(float):
                 by_value = f"type(read{i}()) is float"
             terms.append(f"(read{i}() is was{i} or {by_value})" if guard.by_identity else by_value)
+        for i, (owner, of, held) in enumerate(self.natures):
+            names[f"object{i}"], names[f"class{i}"] = owner, of.expected
+            terms.append(f"type(object{i}) is class{i}")
+            if held is not None:
+                names[f"dict{i}"] = held.expected
+                terms.append(f"object{i}.__dict__ is dict{i}")
+        terms += [guard.term(functools.partial(bound_name, names)) for guard in self.identities]
         places = [source.address for source in capture.sources]
         places += [w.address for w in capture.place_writes] + [a for a, _ in capture.place_reads]
         owners = {a.owner: None for a in places if a is not None and type(a.owner) is ArgumentLeaf}
@@ -377,6 +454,8 @@ class Guards:
             for guard in self.by_epoch:
                 if not guard.holds():
                     return False
+            if self.classes is not None and not self.classes.holds():
+                return False
             for cell, kind, needs in cells:
                 if cell.type is not kind or (cell.record is not None) != needs:
                     return False
@@ -398,6 +477,11 @@ def _of_class(owner: Any, name: str) -> bool:
     """Return whether a class stores the attribute: its own place, which is written there."""
     holder = owner if isinstance(owner, types.CellType) else storage_of(owner, name)
     return holder is not owner and isinstance(holder, type)
+
+
+def _identity(label: str, read: Callable[[], Any], expected: Any) -> Guard:
+    """Return the guard that ``read`` still returns the very object ``expected``."""
+    return Guard(label, read, functools.partial(operator.is_, expected), expected)
 
 
 def alias_terms(capture: Capture, names: dict[str, Any]) -> list[str]:

@@ -15,8 +15,9 @@ import numpy as np
 
 from hybrid.core.dataclass import dataclass, field
 from hybrid.eager.tensor import Tensor
+from hybrid.trace.places.accesses import Accesses
 from hybrid.trace.places.address import Address
-from hybrid.trace.places.code_owner import ATOMS, CONTAINERS
+from hybrid.trace.places.code_owner import ATOMS, CONTAINERS, has_attributes
 from hybrid.trace.places.differences import items_of, leaves_in
 from hybrid.trace.places.place import CONTENT, Key
 from hybrid.trace.places.signature import is_number
@@ -41,6 +42,7 @@ class Written:
     constants: set[Key] = field(default_factory=set)  # places that each run sets to the same
     owners: dict[int, Any] = field(default_factory=dict)  # of attributes, that no code has led to
     names: set[str] = field(default_factory=set)  # of attributes, that no code spells out
+    accesses: Accesses = field(default_factory=Accesses)  # by names made at run time
 
     def free(self, address: Address) -> None:
         """Make the number at ``address`` an input."""
@@ -138,12 +140,16 @@ class Matching:
                 return _unchanged(expected)
             self.around.append(id(expected))
             try:
-                if id(expected) not in self.written.containers:
+                if id(expected) in self.written.containers:
+                    address, replaceable = Address(expected, CONTENT), True
+                elif not has_attributes(expected):  # which are those of this object
                     return self.container(expected, address, replaceable)
-                inside = self.container(expected, Address(expected, CONTENT), True)
+                inside = self.container(expected, address, replaceable)
                 return lambda found: found is expected and inside(found)
             finally:
                 self.around.pop()
+        if has_attributes(expected):
+            return lambda found: found is expected
         if address is not None and type(expected) in (bool, int, float):
             return self.number(expected, address)
         return plain_matcher(expected)
@@ -155,15 +161,15 @@ class Matching:
         """
         if not replaceable and not _has_replaceable_items(expected):
             address = None
+        kind = type(expected)
         if isinstance(expected, dict):
             keys = list(expected)
             items = self.items(expected.items(), address, replaceable)
             return lambda found: (
-                isinstance(found, dict)
+                type(found) is kind
                 and list(found) == keys
                 and all(m(v) for m, v in zip(items, list(found.values()), strict=False))
             )
-        kind = type(expected)
         if isinstance(expected, (set, frozenset)):
             content = frozenset((type(v), v) for v in expected)
             return lambda found: (
@@ -236,7 +242,7 @@ def plain_matcher(expected: Any) -> Matcher:
     if isinstance(expected, float):
         text = expected.hex()
         return lambda found: found is expected or (type(found) is float and found.hex() == text)
-    if isinstance(expected, ATOMS):
+    if isinstance(expected, ATOMS) and not has_attributes(expected):
         kind = type(expected)
         return lambda found: found is expected or (type(found) is kind and found == expected)
     if isinstance(expected, bytearray):

@@ -51,7 +51,7 @@ class Members:
 def _found(reads: Reads) -> Iterator[tuple[type, str, str, Any]]:
     """Yield (class, name, suffix of the expression, its value) for the members that may be used."""
     for kind in reads.classes:
-        names = reads.attributes - attribute_names(kind)
+        names = reads.member_names - attribute_names(kind)
         known: set[str] = set()
         for base in kind.__mro__:
             for name, member in vars(base).items() if base in reads.classes else ():

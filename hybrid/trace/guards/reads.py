@@ -14,9 +14,11 @@ from __future__ import annotations
 import builtins
 import contextlib
 import functools
+import gc
 import sys
 import types
-from collections import deque
+import weakref
+from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Collection, Iterator
 from typing import Any, NamedTuple
 
@@ -26,6 +28,7 @@ from hybrid.eager.progress import ProgressBar
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Op
 from hybrid.trace.guards.matching import Written
+from hybrid.trace.places.accesses import Accesses
 from hybrid.trace.places.attributes import attribute_names, cached_names, class_names, stored
 from hybrid.trace.places.code_owner import (
     ATOMS,
@@ -33,6 +36,7 @@ from hybrid.trace.places.code_owner import (
     MISSING,
     MUTABLE,
     content_of,
+    has_attributes,
     is_library,
     is_library_class,
     is_library_module,
@@ -40,13 +44,20 @@ from hybrid.trace.places.code_owner import (
     place_of,
     user_object,
 )
-from hybrid.trace.places.names import Names, Place, names_in
+from hybrid.trace.places.memos import CACHE
+from hybrid.trace.places.names import Names, Place, names_in, place_in, places_in
 from hybrid.trace.places.place import CONTENT, Key, key_of
 
 _ENDS = (*ATOMS, Tensor, Op, np.ndarray, np.generic)  # nothing is reached through these
 _PLAIN = frozenset({bool, int, float, str, type(None)})  # the kinds of most values
 # What globals and variables seldom become others of.
 _SELDOM_SET = (types.FunctionType, types.ModuleType, types.BuiltinFunctionType, type, Op)
+# What keeps its items in a container, by the name of that.
+_HOLDERS = {
+    UserDict: "data", UserList: "data", ChainMap: "maps", weakref.WeakKeyDictionary: "data",
+    weakref.WeakValueDictionary: "data", weakref.WeakSet: "data",
+}  # fmt: skip
+_HELD = tuple(_HOLDERS)
 # Functions that may find an attribute by a name that is spelled out nowhere.
 _COMPUTING = frozenset(
     {"getattr", "vars", "dir", "eval", "exec", "methodcaller", "attrgetter", "__dict__"}
@@ -58,8 +69,8 @@ class Read(NamedTuple):
 
     Kinds: ``global`` (of the namespace ``owner``), ``variable`` (of an enclosing function: what is
     in the cell ``owner``), ``defaults`` (of a function), ``argument`` (the content of a container
-    that is no tree), ``attributes``, and ``absent``: attributes that it looks for, and that are not
-    there.
+    that is no tree), ``attributes``, ``absent``: attributes that it looks for, and that are not
+    there, and ``listed``: which attributes there are.
     """
 
     kind: str
@@ -117,6 +128,9 @@ class Reads:
         self.classes: dict[type, None] = {}  # of the author's, in the order of their finding
         self.attributes: set[str] = set() if written is None else set(written.names)
         self.read: set[str] = set(self.attributes)  # of these, those that are not only set
+        self.accesses = Accesses() if written is None else written.accesses
+        self._reached = {n for _, names in self.accesses.attributes.values() for n in names}
+        self.codes: dict[types.CodeType, None] = {}  # those walked
         self.tensors: set[int] = set()  # ids of those met, not counting arguments
         self.arguments = [a for a in arguments if isinstance(a, MUTABLE)]
         self.seen: set[int] = set()  # ids of all that was met
@@ -126,6 +140,8 @@ class Reads:
         self._bases: set[type] = set()  # those whose functions have been followed, or wait
         self._waiting: dict[str, list[types.FunctionType]] = {}  # for their names to turn up
         self.computes = False  # names of attributes
+        self._held: dict[int, set[str]] = {}  # names of what holders keep their items in, by ids
+        self.caches: list[Any] = []  # functions that functools.cache has wrapped
         self._names: dict[int, set[str]] = {}  # of the attributes of objects, by their ids
         self._of_classes: dict[type, set[str]] = {}  # those that all their objects have
         # Of them those that count as read, once all is found: one list for all of a kind.
@@ -133,12 +149,31 @@ class Reads:
         self._sorted: dict[frozenset[str], list[str]] = {}
         self._absent: dict[int, frozenset[str]] = {}  # by the ids of those lists
         self._never_cached: dict[tuple[type, frozenset[str]], frozenset[str]] = {}
+        self._places: frozenset[Place] | None = None  # of all code in ``codes``
         self._keep: list[Any] = []  # ids stay unique while their objects live
         self.visit(function)
         for argument in arguments:
             if not isinstance(argument, Tensor):
                 self.visit(argument)
+        if self.accesses:
+            self._reach()
         self._close()
+
+    def _reach(self) -> None:
+        """Visit what no code leads to, and what was reached by names made at run time."""
+        accesses = self.accesses
+        for function in accesses.functions.values():
+            self.visit(function)
+        for (key, name), (namespace, assigned) in accesses.globals.items():
+            self.globals[key, name] = (namespace, name)
+            if assigned:
+                self.assigned.add((key, name))
+            self.visit(namespace.get(name))
+        for value in accesses.values.values():
+            self._content(value)
+        for owner in (*[o for o, _ in accesses.attributes.values()], *accesses.whole.values()):
+            self.visit(owner)
+            self.objects.setdefault(id(owner), owner)
 
     def _close(self) -> None:
         """Visit the values of watched attributes until no new object is found."""
@@ -149,7 +184,7 @@ class Reads:
                 names = left.get(key)
                 if names is None:
                     names = left[key] = set(self.names_of(owner))
-                found = names & self.attributes
+                found = names & self.looked_for(owner)
                 if found:
                     names -= found
                     fresh.append((owner, found))
@@ -164,7 +199,40 @@ class Reads:
 
     def is_only_set(self, name: str) -> bool:
         """Return whether the code sets attributes of this name, and never looks at one."""
-        return name in self.attributes and name not in self.read and not self.computes
+        only = name in self.attributes and name not in self.read
+        return only and not (self.computes or name in self._reached or self.accesses.whole)
+
+    def looked_for(self, owner: Any) -> set[str]:
+        """Return the names of attributes of ``owner`` that the code may look for."""
+        accesses = self.accesses
+        if id(owner) in accesses.whole:
+            return self.attributes | accesses.names_of(owner) | self.names_of(owner)
+        own = accesses.names_of(owner) if accesses.attributes else None
+        held = self._held.get(id(owner)) if self._held else None
+        return self.attributes.union(own or (), held or ()) if own or held else self.attributes
+
+    def covers(self, owner: Any, name: str) -> bool:
+        """Return whether guards know of the attribute of ``owner``, there or not."""
+        return id(owner) in self.objects and name in self.looked_for(owner)
+
+    def covers_all(self, owner: Any) -> bool:
+        """Return whether guards know which attributes ``owner`` has."""
+        return id(owner) in self.accesses.whole
+
+    def covers_global(self, namespace: dict, name: str, assigned: bool) -> bool:
+        """Return whether guards know of the global, and that it is ``assigned``."""
+        key = id(namespace), name
+        return key in self.globals and (not assigned or key in self.assigned)
+
+    def has_met(self, value: Any) -> bool:
+        """Return whether guards know of what ``value`` holds."""
+        return id(value) in self.seen
+
+    def leads_to(self, code: types.CodeType) -> bool:
+        """Return whether the walk has come by ``code``, converted or not."""
+        if self._places is None:
+            self._places = frozenset().union(*map(places_in, self.codes))
+        return place_in(code) in self._places
 
     def names_of(self, owner: Any) -> set[str]:
         """Return the names of all attributes of ``owner``."""
@@ -184,7 +252,7 @@ class Reads:
         """Return the sorted names of the attributes of ``owner`` that the code may read."""
         names = self._watched.get(id(owner))
         if names is None:
-            found = frozenset(self.names_of(owner) & self.attributes)
+            found = frozenset(self.names_of(owner) & self.looked_for(owner))
             names = self._sorted.get(found)
             if names is None:
                 names = self._sorted[found] = sorted(found)
@@ -194,8 +262,10 @@ class Reads:
     def absent(self, owner: Any) -> frozenset[str]:
         """Return the names of attributes that the code looks for and ``owner`` does not have."""
         if isinstance(owner, type):
-            return frozenset(self.attributes - vars(owner).keys() - self.names_of(owner))
+            return frozenset(self.looked_for(owner) - vars(owner).keys() - self.names_of(owner))
         names = self.watched(owner)  # most objects of a class have the same list
+        if id(owner) in self.accesses.attributes or id(owner) in self._held:
+            return frozenset(self.looked_for(owner).difference(names))
         found = self._absent.get(id(names))
         if found is None:
             found = self._absent[id(names)] = frozenset(self.attributes.difference(names))
@@ -225,7 +295,8 @@ class Reads:
         if type(value) is not types.FunctionType and isinstance(value, _ENDS):
             if isinstance(value, Tensor):
                 self.tensors.add(id(value))
-            return
+            if not has_attributes(value):
+                return
         if self.hosted and self._is_hosted(value):
             return
         self.seen.add(id(value))
@@ -288,6 +359,8 @@ class Reads:
             names = self.absent(owner) if hasattr(owner, "__dict__") else ()
             if names:
                 yield Read("absent", owner, names)
+        for owner in self.accesses.whole.values():
+            yield Read("listed", owner)
 
     def keys(self) -> set[Key]:
         """Return the keys of the places that are likely to change."""
@@ -312,6 +385,7 @@ class Reads:
                 elif isinstance(content, contextlib.ContextDecorator):
                     self.visit(content)
             return
+        self.codes[function.__code__] = None
         # Layers and optimizers of this package keep no settings in globals and defaults: no guards.
         guarded = not of_package(function.__code__)
         if guarded:
@@ -331,7 +405,8 @@ class Reads:
                 if name in names.assigned:
                     self.assigned.add((id(namespace), name))
             value = namespace.get(name)
-            if id(value) not in self.seen:
+            ours = not guarded and isinstance(value, _HELD)  # a table of this package's
+            if id(value) not in self.seen and not ours:
                 self.visit(value)
         for name, cell in zip(
             function.__code__.co_freevars, function.__closure__ or (), strict=True
@@ -345,9 +420,21 @@ class Reads:
                     self.assigned.add(id(cell))
                 self.visit(content_of(cell))
 
+    @property
+    def member_names(self) -> set[str]:
+        """The names of attributes that may be methods in use."""
+        return self.attributes | self._reached
+
+    @property
+    def known_classes(self) -> set[int]:
+        """The ids of the classes that were met, those of objects included."""
+        return set(map(id, self._bases))
+
     def _class(self, kind: type) -> None:
         if kind in self._bases:  # and so are its bases
             return
+        if type(kind) is not type and not is_library_class(type(kind)):
+            self._class(type(kind))
         strange = [base for base in kind.__mro__[:-1] if is_library_class(base)]
         for base in kind.__mro__:
             if base in self._bases:
@@ -361,7 +448,7 @@ class Reads:
                     continue
                 # Python itself, and code that is not followed, call these by their own names.
                 called = name.startswith("__") or any(hasattr(other, name) for other in strange)
-                if called or self.computes or name in self.attributes:
+                if called or self.computes or name in self.attributes or name in self._reached:
                     self.visit(inner)
                 else:
                     self._waiting.setdefault(name, []).append(inner)
@@ -374,12 +461,32 @@ class Reads:
         if of_author and not _COMPUTING.isdisjoint(names.loaded | names.attributes):
             self.computes = True
             fresh = frozenset(self._waiting)
-        for name in sorted(fresh & self._waiting.keys()):
+        self._follow_methods(fresh)
+
+    def _follow_methods(self, names: Collection[str]) -> None:
+        """Visit the methods that waited for one of ``names``."""
+        for name in sorted(self._waiting.keys() & names):
             for method in self._waiting.pop(name, ()):
                 self.visit(method)
 
+    def _content(self, value: Any) -> None:
+        """Visit a container that stands at no place of which guards know."""
+        self.visit(value)
+        if isinstance(value, CONTAINERS):
+            self.arguments.append(value)
+
     def _instance(self, value: Any) -> None:
         self.visit(getattr(value, "__dict__", {}).get("__wrapped__"))  # a Hybridized, a cache
+        if type(value) is CACHE:
+            self.caches.append(value)
+        elif isinstance(value, weakref.ref):
+            self.visit(value())
+        elif type(value) is types.MappingProxyType:
+            self._content(gc.get_referents(value)[0])
+            return
+        for kind, name in _HOLDERS.items():
+            if isinstance(value, kind):
+                self._held[id(value)] = {name}
         if user_object(value):
             self.objects[id(value)] = value
             self._class(type(value))

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from hybrid.trace.guards.guard import Guard, label_of
 from hybrid.trace.places.attributes import MISSING, cached_names, stored
 from hybrid.trace.places.differences import HOLDING_ARRAYS, Array, PlaceDifference, arrays_in
-from hybrid.trace.places.place import Key, key_of, put_attribute, write_place
+from hybrid.trace.places.place import Key, is_own, key_of, put_attribute, write_place
 
 
 class WatchedPlace:
@@ -23,13 +23,15 @@ class WatchedPlace:
     ``is_attribute`` says that it is an attribute, or a variable that is set, of ``owner``.
     """
 
-    __slots__ = ("arrays", "begun", "guard", "is_attribute", "name", "owner", "value")
+    __slots__ = ("arrays", "begun", "guard", "is_attribute", "name", "of_class", "owner", "value")
 
     def __init__(
         self, guard: Guard, value: Any, owner: Any, name: str, is_attribute: bool = False
     ) -> None:
         self.guard, self.value = guard, value
         self.owner, self.name, self.is_attribute = owner, name, is_attribute
+        # Whether the attribute is that of the class of ``owner``.
+        self.of_class = is_attribute and not is_own(owner, name)
         self.begun: Any = None  # what it held when the capture began: a number of a run, say
         self.arrays: Sequence[tuple[Array, Array]] = ()  # in the value, each with what it held
         if isinstance(value, HOLDING_ARRAYS):
@@ -48,6 +50,8 @@ class WatchedPlace:
         read, put = self.guard.read, None
         if self.is_attribute or type(self.owner) is dict:
             put = functools.partial(write_place, self.owner, self.name)
+            if self.of_class:  # whose own place is restored by itself
+                put = self._put_away
         return PlaceDifference(
             key=self.key,
             label=self.guard.name,
@@ -57,6 +61,19 @@ class WatchedPlace:
             after=read(),
             arrays=self.arrays,
         )
+
+    def _put_away(self, _before: Any) -> None:
+        """Remove what has come to hide the attribute of the class."""
+        if self.is_hidden():
+            write_place(self.owner, self.name, MISSING)
+
+    def is_hidden(self) -> bool:
+        """Return whether ``owner`` itself has the attribute by now."""
+        return is_own(self.owner, self.name)
+
+    def is_elsewhere(self) -> bool:
+        """Return whether a write to the place is one to the class of ``owner``."""
+        return self.of_class and not self.is_hidden()
 
 
 class AbsentNames(NamedTuple):
@@ -105,7 +122,7 @@ class Snapshot:
         for place in self.places:
             if place.is_attribute:
                 now = place.now()
-                if now is not place.begun:
+                if now is not place.begun and not place.is_elsewhere():
                     yield place.owner, place.name, now
         for absent in self.absent:
             for name in absent.found():
@@ -159,6 +176,17 @@ class Snapshot:
         ]
         return labels[0]
 
+    def places_of(self, value: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
+        """Yield the label and a reader of each place that held ``value``, items included."""
+        for place in self.places:
+            for path in _paths(place.value, value, set()):
+                keys = "".join(f"[{key!r}]" for key in path)
+                read = place.guard.read
+                yield (
+                    place.guard.name + keys,
+                    functools.partial(_item, read, path) if path else read,
+                )
+
     def path_to(self, container: Any) -> tuple[str, Callable[[], Any]] | None:
         """Return the label of the place that held ``container``, and a reader of its id there."""
         for place in self.places:
@@ -181,6 +209,29 @@ def _path(value: Any, container: Any, seen: set[int]) -> tuple[Any, ...] | None:
         if path is not None:
             return (key, *path)
     return None
+
+
+def _paths(value: Any, wanted: Any, seen: set[int]) -> Iterator[tuple[Any, ...]]:
+    """Yield the keys that lead from ``value`` to each place of ``wanted`` in it."""
+    if value is wanted:
+        yield ()
+        return
+    if not isinstance(value, (list, tuple, dict)) or id(value) in seen:
+        return
+    seen.add(id(value))
+    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+        yield from ((key, *path) for path in _paths(item, wanted, seen))
+
+
+def _item(read: Callable[[], Any], path: tuple[Any, ...]) -> Any:
+    """Return the object at the end of ``path``; None if there is none."""
+    value = read()
+    try:
+        for key in path:
+            value = value[key]
+    except (LookupError, TypeError):  # it is not there any more
+        return None
+    return value
 
 
 def _followed(read: Callable[[], Any], path: tuple[Any, ...]) -> int:

@@ -7,6 +7,7 @@ are the layers, optimizers and models of this package, which are written as user
 from __future__ import annotations
 
 import dis
+import enum
 import functools
 import linecache
 import os
@@ -61,6 +62,16 @@ CONTAINERS = (list, tuple, dict, set, frozenset, deque)
 MUTABLE = (list, dict, set, deque, bytearray, np.ndarray)  # what is compared item by item
 
 
+def has_attributes(value: Any) -> bool:
+    """Return whether ``value`` is a number, text or container of the author's with attributes."""
+    return (
+        isinstance(value, (*ATOMS, *CONTAINERS))
+        and not isinstance(value, enum.Enum)
+        and hasattr(value, "__dict__")
+        and not is_library_class(type(value))
+    )
+
+
 def is_library(code: types.CodeType) -> bool:
     """Return whether ``code`` is of the standard library, NumPy, its like, or our machinery."""
     return _is_library_path(code.co_filename) or code.co_names == ("_tuple_new",)  # a named tuple's
@@ -112,12 +123,18 @@ def program_frame(frame: types.FrameType | None) -> types.FrameType | None:
 
 def place_of(function: Any) -> Place | None:
     """Return the Place of the code that a call of ``function`` runs; conversion keeps it."""
+    function = function_of(function)
+    return None if function is None else place_in(function.__code__)
+
+
+def function_of(function: Any) -> types.FunctionType | None:
+    """Return the Python function that a call of ``function`` runs, if there is one."""
     if isinstance(function, functools.partial):
-        return place_of(function.func)
+        return function_of(function.func)
     function = getattr(function, "__func__", function)
     if not isinstance(function, types.FunctionType):
         function = getattr(type(function), "__call__", None)  # noqa: B004  what it is matters
-    return place_in(function.__code__) if isinstance(function, types.FunctionType) else None
+    return function if isinstance(function, types.FunctionType) else None
 
 
 def user_object(value: Any) -> bool:

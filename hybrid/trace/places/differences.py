@@ -177,6 +177,19 @@ def containers_in(tree: Any, keys: tuple[Any, ...] = ()) -> Iterator[tuple[Any, 
         yield from containers_in(item, (*keys, key))
 
 
+def tuples_in(tree: Any) -> Iterator[tuple[Any, ...]]:
+    """Yield the tuples in a tree of arguments."""
+    stack = [tree]
+    while stack:
+        value = stack.pop()
+        if isinstance(value, tuple):
+            yield value
+        if isinstance(value, (list, tuple)):
+            stack += value
+        elif isinstance(value, dict):
+            stack += value.values()
+
+
 def item_writes(change: ContainerDifference) -> list[tuple[tuple[Any, ...], Any, bool]]:
     """Return (key, value, existed) for each item to write; an empty key means the whole content."""
     before, after = change.before, change.after

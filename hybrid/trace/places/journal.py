@@ -15,7 +15,10 @@ from typing import Any
 from hybrid.core.dataclass import dataclass, field
 from hybrid.errors import Location, author_location
 from hybrid.ir.record import Record
+from hybrid.trace.places.accesses import ReachedPlaces
 from hybrid.trace.places.code_owner import MISSING
+from hybrid.trace.places.identities import Identities
+from hybrid.trace.places.memos import Memo
 from hybrid.trace.places.place import (
     ANY,
     CONTENT,
@@ -145,6 +148,10 @@ class Journal:
         self.variables: dict[Key, tuple[Any, Any]] = {}
         self.marks: list[Mark] = []  # of the capture and its regions, as these began
         self.watches: list[Mark] = []  # that get every place that is written meanwhile
+        self.reached = ReachedPlaces()
+        self.identities = Identities()
+        self.memos: list[Memo] = []
+        self.given_tuples: set[int] = set()  # ids of named tuples made of the arguments
 
     def mark(self) -> Mark:
         """Add a mark at the end of the log, and return it."""
@@ -188,6 +195,8 @@ class Journal:
         self.will_write(owner, name)
         if key not in self.variables:
             self.variables[key] = owner, read_place(owner, name)
+            if name == "cell_contents":
+                self.reached.variable(owner, self.variables[key][1])
 
     def held(self, owner: Any, name: str) -> bool:
         """Return whether ``owner`` itself, not its class, held what was there before a write."""

@@ -151,6 +151,13 @@ def names_in(code: types.CodeType, hosted: frozenset[Place] = frozenset()) -> Na
     )  # fmt: skip
 
 
+@functools.lru_cache(maxsize=4096)
+def places_in(code: types.CodeType) -> frozenset[Place]:
+    """Return the Places of ``code`` and of the code nested in it."""
+    nested = [places_in(c) for c in code.co_consts if type(c) is types.CodeType]
+    return frozenset([place_in(code)]).union(*nested)
+
+
 def _is_name(text: str) -> bool:
     """Return whether ``text`` can be an attribute name (parts of containers are digits)."""
     return text.isidentifier() or text.isalnum()

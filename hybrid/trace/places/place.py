@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
 import types
 from collections import OrderedDict, deque
 from collections.abc import Container, Iterable
@@ -130,6 +131,8 @@ def put_attribute(owner: Any, name: str, value: Any) -> None:
         store, remove = type.__setattr__, type.__delattr__
     elif isinstance(owner, types.ModuleType):
         store, remove = types.ModuleType.__setattr__, types.ModuleType.__delattr__
+    elif isinstance(owner, threading.local):
+        store, remove = threading.local.__setattr__, threading.local.__delattr__
     else:
         store, remove = object.__setattr__, object.__delattr__
     if value is MISSING:

@@ -17,7 +17,7 @@ from hybrid.core.own_names import PREFIX, RESULT, VALUE
 from hybrid.core.tree import flatten
 from hybrid.core.types import DType, TensorType, bool_, float64, int64, promote, promote_scalar
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import CaptureError, Location, PathError
+from hybrid.errors import CaptureError, Location, PathError, author_location
 from hybrid.ir import Op
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.number import Number
@@ -102,6 +102,8 @@ class Merge:
             either = may_be_number(a) or may_be_number(b)
             return (self._tensors_or_numbers if either else self._tensors)(a, b, name)
         if isinstance(a, tuple) and type(a) is type(b) and len(a) == len(b):
+            refuse_attributes(a)
+            refuse_attributes(b)
             return self._sequences(a, b, name)
         held = isinstance(a, list) or type(a) is dict
         if type(a) is type(b) and (held or is_plain(a)):
@@ -460,6 +462,7 @@ def same_constant(a: Any, b: Any) -> bool:
     if isinstance(a, (tuple, frozenset)) and not isinstance(a, Tensor):
         return (
             isinstance(a, tuple)
+            and not (getattr(a, "__dict__", None) or getattr(b, "__dict__", None))
             and len(a) == len(b)
             and all(same_constant(x, y) or x is y for x, y in zip(a, b, strict=True))
         ) or (isinstance(a, frozenset) and a == b)
@@ -468,9 +471,24 @@ def same_constant(a: Any, b: Any) -> bool:
 
 def rebuilt(like: Any, items: Sequence[Any]) -> Any:
     """``items`` as a sequence of the class of ``like``."""
+    refuse_attributes(like)
     if isinstance(like, tuple) and hasattr(like, "_fields"):
         return type(like)(*items)
     return type(like)(items)
+
+
+def refuse_attributes(value: Any) -> None:
+    """Raise if ``value`` is a tuple on which attributes are set."""
+    if isinstance(value, tuple) and getattr(value, "__dict__", None):
+        kind, name = type(value).__name__, next(iter(vars(value)))
+        raise CaptureError(
+            f"a {kind} with an attribute of its own ({name}) is another one on each path or in "
+            "each iteration",
+            at=author_location(),
+            why="Of tuples the items are followed through branches and loops, and not what is set "
+            "on them.",
+            fix=f"make {name} a field of {kind}, or keep it in a variable of its own",
+        )
 
 
 def remedy(a: Any, b: Any) -> str:

@@ -207,6 +207,7 @@ class Region(Tracer):
 
     def write_tensor_attribute(self, owner: Any, name: str, value: Any) -> None:
         self.journal.announce((id(owner), name))
+        self.journal.reached.attribute(owner, name, written=True)
         self.will_use_tensor_attribute(owner, name)
         self.log(owner, name, read=False, written=True)
         object.__setattr__(owner, name, value)

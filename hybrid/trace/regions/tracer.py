@@ -67,8 +67,9 @@ from hybrid.trace.guards.constants import (
     refuse_constant_write,
 )
 from hybrid.trace.places.address import Address
-from hybrid.trace.places.code_owner import MISSING, Place, place_of
+from hybrid.trace.places.code_owner import MISSING, Place, function_of, place_of
 from hybrid.trace.places.journal import Journal, LoggedPlace
+from hybrid.trace.places.names import place_in
 from hybrid.trace.places.place import ANY, CONTENT, Key, key_of, refuse_diverged, write_place
 from hybrid.trace.places.stand_ins import StandIns
 from hybrid.trace.regions.checks import check_writable, refuse_inner
@@ -333,6 +334,7 @@ class Tracer(ValueSizes):
 
     def write_tensor_attribute(self, owner: Any, name: str, value: Any) -> None:
         self.journal.announce((id(owner), name))
+        self.journal.reached.attribute(owner, name, written=True)
         place = self.places.get((id(owner), name))
         if place is None:
             place = self.mark.add(
@@ -431,9 +433,10 @@ class Tracer(ValueSizes):
 
     def will_call(self, function: Any) -> None:
         """``function`` is about to be called, now."""
-        place = place_of(function)
-        if place is not None:
-            self.called.add(place)
+        found = function_of(function)
+        if found is not None:
+            self.called.add(place_in(found.__code__))
+            self.journal.reached.function(found)
 
     def count_on(self, what: str, read: Callable[[], Any], given: Any = MISSING) -> None:
         """The plan serves as long as ``read`` gives what is given, or what it does now.
@@ -473,12 +476,18 @@ class Tracer(ValueSizes):
         self.journal.announce(key_of(owner, name))
         self._will_write_on(owner, name)
 
+    def will_read_attribute(self, owner: Any, name: str) -> None:
+        """``owner.name`` is about to be looked at, by a name that no code may spell."""
+        self.journal.reached.attribute(owner, name)
+
     def will_write_attributes(self, owner: Any) -> None:
         """Any attributes of ``owner`` are about to be set or deleted."""
         self.journal.announce((id(owner), ANY))
         self._will_write_on(owner, ANY)
 
     def _will_write_on(self, owner: Any, name: str) -> None:
+        if name != ANY:
+            self.journal.reached.attribute(owner, name, written=True)
         self.journal.will_write(owner, name)
         self.stand_ins.will_write(owner, self.is_known)
         self.journal.announce_owner(owner)
@@ -487,6 +496,7 @@ class Tracer(ValueSizes):
         """What ``container`` holds is about to change."""
         self.journal.announce((id(container), CONTENT))
         self.journal.will_write(container, CONTENT)
+        self.journal.reached.container(container)
         self.stand_ins.will_write(container, self.is_known)
 
     def will_read_container(self, container: Any) -> None:
@@ -500,6 +510,7 @@ class Tracer(ValueSizes):
 
     def will_write_global(self, namespace: dict, name: str) -> None:
         """A global name is about to be set."""
+        self.journal.reached.global_(namespace, name, written=True)
         self.journal.announce_variable(namespace, name)
 
     # Rows of what a loop has stacked ----------------------------------------------------------

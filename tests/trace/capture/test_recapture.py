@@ -181,7 +181,8 @@ def test_there_is_an_end_to_it() -> None:
         hy.hybridize(sets_other_names_each_time)(X)
     assert str(caught.value) == (
         f"sets_other_names_each_time was captured {LIMIT} times, and no capture came to an end\n"
-        "Each time it sets attributes that no code leads to, and others than the time before.\n"
+        "Each time it reads or sets attributes that no code leads to, and others than the time "
+        "before.\n"
         "Fix: keep what it writes in objects, and under names, that are the same at each call."
     )
     assert vars(state) == {}
