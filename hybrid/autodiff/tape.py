@@ -43,6 +43,7 @@ from hybrid.errors import (
 from hybrid.ir.interpreter import current
 from hybrid.ir.record import (
     LOST,
+    SEVERED,
     AnyRecord,
     Boundary,
     Leaf,
@@ -83,6 +84,15 @@ def history(
                     "one has called a Python function of the author's.",
                     fix="compute the value again, or go on from value.detach()",
                 )
+            if node is SEVERED:
+                raise GradientError(
+                    "backward() of what a hybridized function computed by a data-parallel model",
+                    at=author_location(),
+                    why="Its gradients are summed over the ranks by the backward() of the function "
+                    "that calls the model, and that is not in its plan.",
+                    fix="hybridize the function of a whole step: the call of the model, backward() "
+                    "and the step of the optimizer",
+                )
             if type(node) is Record and node.saved is None:
                 raise _spent()
             found.add(node)
@@ -91,7 +101,7 @@ def history(
             parents = [node_of(p)[0] for p in node.parents if p is not None]
             if spent is not None and getattr(node.op, "may_skip", False):
                 used = [p for p in parents if type(p) is Record and p.saved is None]
-                spent.update(p for p in used if p is not LOST)
+                spent.update(p for p in used if p is not LOST and p is not SEVERED)
                 parents = [p for p in parents if p not in spent]
             stack.extend(parents)
     return sorted(found, key=lambda node: node.sequence)

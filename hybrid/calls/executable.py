@@ -22,7 +22,7 @@ from hybrid.eager.launch import call_plan
 from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import STATE
 from hybrid.ir.interpreter import current
-from hybrid.ir.record import Leaf, Output, Record, is_recording, recording
+from hybrid.ir.record import SEVERED, Leaf, Output, Record, is_recording, recording
 from hybrid.memory.native import plan_nbytes
 from hybrid.ops.support.operand_checks import plural
 from hybrid.passes.layouts.local_graph import laid_like
@@ -243,6 +243,10 @@ def record_gradient(
         else:
             saved.append((tensors[index].type, datas[index], None))
     outputs = [results[i] for i in gradient.outputs]
+    if gradient.severed:
+        for t in outputs:
+            t.record = SEVERED
+        return
     record = Record(
         op,
         {"regions": ()},

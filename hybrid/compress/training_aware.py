@@ -8,7 +8,6 @@ computes with the integers themselves, by the very products of the layer that ``
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -16,8 +15,11 @@ import numpy as np
 
 from hybrid import nn, ops
 from hybrid.autodiff.function_gradients import no_grad
+from hybrid.calls.control_functions import cond
 from hybrid.compress.functional import fake_quantize, quantize
 from hybrid.compress.integer_products import Activations, static_linear, sums
+from hybrid.compress.prepared_attention import PreparedMultiheadAttention
+from hybrid.compress.prepared_steps import LEAST, first_steps, greatest_steps
 from hybrid.compress.quantization import require_names, require_plain
 from hybrid.compress.quantized_convolutions import CONVOLUTIONS, padded, static_convolution
 from hybrid.compress.quantized_layers import QuantizedLayer, QuantizedLinear, replaced
@@ -26,11 +28,11 @@ from hybrid.core.types import float32, int32, uint8
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError
+from hybrid.ir.interpreter import current
 from hybrid.nn.modules.module import Module
 from hybrid.nn.modules.parameter import Parameter
+from hybrid.ops.flow.messages import stop
 from hybrid.ops.support.operand_checks import as_tensor
-
-LEAST = 1e-8  # of a step: it stays positive, whatever an optimizer makes of it
 
 
 class PreparedLayer(Module):
@@ -48,11 +50,8 @@ class PreparedLayer(Module):
             if name not in inner:
                 object.__setattr__(self, name, value)
         self.scheme, self.learned = scheme, learned
-        weight = np.abs(layer.weight.detach().numpy().astype(np.float32))
-        axes = tuple(range(1, weight.ndim))
         if learned:
-            step = 2 * weight.mean(axis=axes) / np.float32(math.sqrt(scheme.high))
-            self.weight_step = Parameter(asarray(np.maximum(step, np.float32(LEAST))))
+            self.weight_step = Parameter(asarray(first_steps(layer.weight, scheme)))
             self.input_step = Parameter(asarray(np.float32(0)))  # not known yet
         else:
             self.register_buffer("input_step", asarray(np.float32(0)))
@@ -62,9 +61,7 @@ class PreparedLayer(Module):
         """The scales of the weight, positive."""
         if self.learned:
             return ops.maximum(self.weight_step, LEAST)
-        weight = self.weight.detach()
-        most = ops.max(ops.abs(weight), axis=tuple(range(1, weight.ndim)))
-        return ops.maximum(ops.divide(most, float(self.scheme.high)), LEAST)
+        return greatest_steps(self.weight, self.scheme)
 
     def activations(self) -> Activations:
         """Those of the integers."""
@@ -98,6 +95,13 @@ class PreparedLayer(Module):
             self.input_zero.assign(zero)
             self.input_step.assign(step)
 
+    def require_seen(self) -> None:
+        """Raise ArgumentError if no batch was ever seen."""
+        if current().traces or current().batches:
+            cond(ops.greater(self.input_step, 0.0), _go_on, _stop)
+        elif not self.input_step > 0:
+            raise _unseen()
+
     def integers(self) -> tuple[Tensor, Tensor]:
         """The weight in bytes, and its scales."""
         scale, high = self.steps(), self.scheme.high
@@ -113,13 +117,7 @@ class PreparedLayer(Module):
         return made
 
     def converted(self) -> QuantizedLayer:
-        """The layer of integers; ArgumentError if no batch was ever seen."""
-        if not float(self.input_step) > 0:
-            raise ArgumentError(
-                "a prepared layer has seen no batch yet",
-                why="The range of what goes in is not known.",
-                fix="train the model first, or call it in training mode once",
-            )
+        """The layer of integers."""
         seen, (q, scale) = self.activations(), [x.detach() for x in self.integers()]
         made = self.becomes(self.plain(), self.scheme, blank=True)
         made.weight_q.assign(q)
@@ -140,6 +138,7 @@ class PreparedLinear(PreparedLayer, nn.Linear):
         input = as_tensor(input)
         if self.training:
             return ops.linear(*self.rounded(input), self.bias)
+        self.require_seen()
         q, scale = self.integers()
         return static_linear(input, (q, scale, sums(q)), self.bias, self.activations())
 
@@ -158,8 +157,25 @@ class PreparedConvolution(PreparedLayer):
             rounded, weight = self.rounded(input)
             x, geometry = padded(self, rounded)
             return _CONVOLVED[self.rank](x, weight, self.bias, **geometry)
+        self.require_seen()
         x, geometry = padded(self, input)
         return static_convolution(x, self.integers(), self.bias, self.activations(), geometry)
+
+
+def _unseen() -> ArgumentError:
+    return ArgumentError(
+        "a prepared layer has seen no batch yet",
+        why="The range of what goes in is not known.",
+        fix="train the model first, or call it in training mode once",
+    )
+
+
+def _go_on() -> None:
+    """A batch was seen."""
+
+
+def _stop() -> None:
+    stop(text=f"ArgumentError: {_unseen()}")
 
 
 _CONVOLVED = {1: ops.conv1d, 2: ops.conv2d, 3: ops.conv3d}
@@ -189,6 +205,7 @@ PREPARED: dict[type[Module], Any] = {
     nn.Conv2d: PreparedConv2d,
     nn.Conv3d: PreparedConv3d,
 }
+ALL_PREPARED = (PreparedLayer, PreparedMultiheadAttention)
 
 
 def prepare_qat(
@@ -201,16 +218,17 @@ def prepare_qat(
 ) -> Module:
     """A copy of ``model`` that trains with weights and activations rounded to so many bits.
 
-    Linear layers and convolutions change, but those in ``skip``.  ``learned``: the scales are
-    parameters, too (``weight_step``, ``input_step``), so make the optimizer of what this returns;
-    else they follow the greatest values.  Train it, then ``convert`` it.  In ``eval()`` it computes
+    Linear layers, convolutions and attention change, but those in ``skip``.  ``learned``: the
+    scales are parameters, too (``weight_step``, ``input_step``), so make the optimizer of what this
+    returns; else they follow the greatest values.  Train it, then ``convert`` it.  In ``eval()`` it
+    computes
     with integers.
     """
     require_bits("bits", bits)
     require_bits("activation_bits", activation_bits)
     require_plain(model)
     for name, layer in model.named_modules():
-        if isinstance(layer, PreparedLayer):
+        if isinstance(layer, ALL_PREPARED):
             raise ArgumentError(
                 f"layer {name!r} is prepared already", fix="prepare the model of floats"
             )
@@ -224,10 +242,13 @@ def prepare_qat(
         and not skipped(name)
         and PREPARED[type(layer)].becomes.refusal(layer) is None
     }
+    for name, layer in network.named_modules():  # which asks for its child ``out_proj``
+        if type(layer) is nn.MultiheadAttention and not skipped(name):
+            made[id(layer)] = PreparedMultiheadAttention(layer, scheme, bool(learned))
     if not made:
         raise ArgumentError(
             f"nothing in this {type(model).__name__} can be prepared",
-            why="It has no linear layer and no convolution, or all are skipped.",
+            why="It has no linear layer, convolution or attention, or all are skipped.",
             fix="skip fewer layers",
         )
     return replaced(network, made)
@@ -240,10 +261,21 @@ def convert(model: Module) -> Module:
     or has seen no batch.
     """
     network = copy.deepcopy(model)
-    layers = [layer for layer in network.modules() if isinstance(layer, PreparedLayer)]
+    layers = [layer for layer in network.modules() if isinstance(layer, ALL_PREPARED)]
     if not layers:
         raise ArgumentError(
             f"this {type(model).__name__} is not prepared",
             fix="prepare_qat(model), train what it returns, and convert that",
         )
+    for name, layer in network.named_modules():
+        if isinstance(layer, PreparedLayer) and not layer.input_step > 0:
+            raise ArgumentError(
+                f"the prepared layer {name!r} has seen no batch yet"
+                if name
+                else "a prepared layer has seen no batch yet",
+                why="The range of what goes in is not known: nobody has called the layer, though "
+                "others may have read its weight.",
+                fix="train the model first, or call it in training mode once; skip= a layer whose "
+                "weight alone is used",
+            )
     return replaced(network, {id(layer): layer.converted() for layer in layers}).eval()

@@ -24,7 +24,9 @@ from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.random import Generator
 
 if TYPE_CHECKING:
+    from hybrid.data.loops.begun_pass import BegunPass
     from hybrid.data.loops.walk import Walk
+    from hybrid.eager.tensor import Tensor
 
 PREFETCH = 2  # batches that each worker makes ahead of time
 KINDS = ("thread", "process")
@@ -138,6 +140,7 @@ class DataLoader(Supplying):
         self._resumed: Position | None = None  # where the next pass begins
         self._crew: Crew | None = None
         self._walk: weakref.ref[Walk] | None = None  # the last one
+        self._ahead: BegunPass | None = None  # the next pass, if a capture has begun it
 
     def _choose_samples(
         self, batch_size: int | None, shuffle: bool, sampler: Any, batch_sampler: Any
@@ -199,10 +202,31 @@ class DataLoader(Supplying):
 
     def begin(self, kind: Callable[[DataLoader, Position | None], Pass]) -> Pass:
         """Begin a pass of this kind."""
-        begun = kind(self, self._resumed)
+        begun = self._take_over() or kind(self, self._resumed)
         self._resumed, self._position = None, begun.position
         self._passes = begun.position.passes
         return begun
+
+    def ahead(self, cells: Sequence[Tensor]) -> BegunPass:
+        """The next pass, which is begun now to see its first batches; ``cells``: of generators."""
+        from hybrid.data.loops.begun_pass import BegunPass
+
+        found = self._ahead
+        if found is None or not found.is_next():
+            if found is not None:
+                found.close()
+            found = self._ahead = BegunPass(self, cells)
+        return found
+
+    def _take_over(self) -> Pass | None:
+        """The pass that was begun ahead, if it is the one to begin now."""
+        found, self._ahead = self._ahead, None
+        if found is None:
+            return None
+        if found.is_next():
+            return found.taken()
+        found.close()
+        return None
 
     def supply(self) -> Supply:
         """For loops that are captured."""
@@ -287,7 +311,7 @@ class DataLoader(Supplying):
         return crew
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_crew": None, "_walk": None}
+        return self.__dict__ | {"_crew": None, "_walk": None, "_ahead": None}
 
 
 def require_dataset(dataset: Any, has_sampler: bool) -> None:

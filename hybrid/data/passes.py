@@ -189,20 +189,36 @@ class Pass:
         self.crew: Any = None
         self.is_over = False
         self.skipped = self.position.batches
-        self._batches = self._begun(generator, self.skipped)
+        self.reader: Reader | None = None  # that makes the batches here
+        self.batches = self._begun(generator, self.skipped)
+
+    def _seed(self) -> int:
+        """What the draws of the pass's own generators follow from."""
+        seed, draws = self.position.order
+        mixed = np.random.SeedSequence([seed % 2**64, draws, self.position.passes])
+        return int(mixed.generate_state(1, np.uint64)[0] >> 2)
+
+    def begins_anew(self) -> bool:
+        """Go by generators as they are now, which have changed since the pass began.
+
+        False where something was drawn from its seed, or may have been.
+        """
+        if self.reader is None or self.reader.drew:
+            return False
+        self.position.order = position_of(self.loader, self.position.passes, begins=True).order
+        self.reader.seed = self._seed()
+        return True
 
     def _begun(self, generator: Generator | None, skips: int) -> Iterator[Any]:
         loader = self.loader
         keys = () if loader.streams else keys_of(loader, generator)
         if skips and not loader.streams:
             keys = itertools.islice(keys, skips, None)
-        seed, draws = self.position.order
-        mixed = np.random.SeedSequence([seed % 2**64, draws, self.position.passes])
-        base = int(mixed.generate_state(1, np.uint64)[0] >> 2)
+        base = self._seed()
         if not loader.num_workers and not loader.streams:
             return self.read(keys, skips, base)
         if not loader.num_workers:
-            reader = Reader(loader.recipe())
+            reader = self.reader = Reader(loader.recipe())
             reader.begin(base)
             for _ in range(skips):
                 reader.read(Job(skips=True))
@@ -215,7 +231,7 @@ class Pass:
 
     def read(self, keys: Iterable[Any], skips: int, seed: int = 0) -> Iterator[Any]:
         """The batches of samples with these numbers, made here when they are asked for."""
-        reader = Reader(self.loader.recipe())
+        reader = self.reader = Reader(self.loader.recipe())
         reader.begin(seed)
         return map(reader.read, map(_job, keys, itertools.count(skips)))
 
@@ -225,7 +241,7 @@ class Pass:
     def __next__(self) -> Any:
         _require_eager()
         try:
-            batch = next(self._batches)
+            batch = next(self.batches)
         except StopIteration:
             self._over()
             if self.loader._position is self.position:
@@ -254,12 +270,16 @@ class Pass:
 
     def give_back(self, batch: Any) -> None:
         """``batch``, which was given last, is the next one again."""
-        self._batches = itertools.chain([batch], self._batches)
+        self.batches = itertools.chain([batch], self.batches)
         self.position.batches -= 1
 
     def leave(self) -> None:
         """No more batches are wanted."""
-        self._batches, self.is_over = iter(()), True
+        self.batches, self.is_over = iter(()), True
+
+    def end(self) -> None:
+        """Let go of the workers."""
+        self._over()
 
     def _failed(self, error: BaseException) -> None:
         """A batch could not be made, or an interrupt came between: the pass is over."""
@@ -267,7 +287,7 @@ class Pass:
 
     def _over(self, error: BaseException | None = None) -> None:
         """No more batches come; workers end, but for those that are kept and well."""
-        self._batches, self.is_over = iter(()), True
+        self.batches, self.is_over = iter(()), True
         if self.crew is not None and (
             not self.loader.persistent_workers or not isinstance(error, (Exception, type(None)))
         ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from hybrid.distributed.meshes import Mesh
+from hybrid.distributed.meshes import Mesh, world_channel
 from hybrid.distributed.mpi_channel import MpiChannel, open_gradients
 from hybrid.distributed.power_sgd import PowerSGD
 from hybrid.distributed.replicas import Replicas
@@ -67,14 +67,14 @@ def data_parallel(
     how += f" compress={compress}" if compress is not None else ""
     agree(sharing, "data_parallel", how, named)
     goes_by(sharing)
-    if sharing.channel.ranks == 1 and by_rank:
+    if sharing.channel.ranks == 1 and by_rank and world_channel().ranks == 1:
         return model, optimizer
     replicas = Replicas(sharing, [p for _, p in named], bucket_bytes, by_rank)
     if sharing.shards > 1 and not by_rank:
         replicas.inner = _run_by_shards(model)
     for part in replicas.inner:
         hooks.add(part, Hook("around", replicas.part))
-    if compress is not None:
+    if compress is not None and sharing.channel.ranks > 1:
         compress.bind(sharing.channel, named)
         replicas.compress = optimizer.compress = compress
     hooks.add(model, Hook("around", replicas))

@@ -29,6 +29,7 @@ from hybrid.errors import ArgumentError, author_location
 from hybrid.ir import Graph
 from hybrid.ir.interpreter import current
 from hybrid.ir.record import AnyRecord, Leaf, Record, ShardLeaf, node_of
+from hybrid.memory.channels import Channel, reach
 from hybrid.nn.modules.parameter import in_dtype, working_dtype
 from hybrid.ops.communication.collectives import all_to_all
 from hybrid.ops.communication.shard_sums import parts_total, stacked_parts
@@ -127,18 +128,21 @@ def own_leaves(replicas: Replicas) -> dict[int, Leaf]:
     return {at: leaf for at, leaf in leaves.items() if leaf is not None}
 
 
-def is_common(root: AnyRecord, nodes: Sequence[Any]) -> bool:
-    """Whether the loss ``root`` is one of all ranks, which ``mean`` has made."""
-    totals = {node for node in nodes if type(node) is Record and _makes_total(node)}
+def is_common(root: AnyRecord, nodes: Sequence[Any], channel: Channel) -> bool:
+    """Whether the loss ``root`` is one of all ranks, which ``mean`` has made, over ``channel``."""
+    totals = {node: comm for node in nodes if (comm := _comm_of_total(node)) is not None}
     if not totals:
         return False
     seen: set[Any] = set()
     stack = [node_of(root)[0]]
     while stack:
         node = stack.pop()
-        if node in seen or node in totals:
+        if node in seen:
             continue
         seen.add(node)
+        if node in totals:
+            _require_ranks(channel, *totals[node])
+            continue
         if type(node) is ShardLeaf:
             raise ArgumentError(
                 "a loss is made of hybrid.distributed.mean and of what is this rank's own",
@@ -151,14 +155,40 @@ def is_common(root: AnyRecord, nodes: Sequence[Any]) -> bool:
     return True
 
 
-def _makes_total(node: Record) -> bool:
+def _require_ranks(channel: Channel, comm: str, ranks: int) -> None:
+    """Raise unless the mean over ``comm`` has gone over the ranks of ``channel``."""
+    members = tuple(reach(comm, ranks).members)
+    if members != tuple(channel.members):
+        raise ArgumentError(
+            "a loss of a data-parallel model is a hybrid.distributed.mean over other ranks",
+            at=author_location(),
+            why=f"The mean goes over {_named(members)} ({comm}), and the gradients of the model "
+            f"are summed over {_named(channel.members)} ({channel.name}): they would be too small "
+            "or too large.",
+            fix="leave axis and mesh out of mean, or give it those of data_parallel",
+        )
+
+
+def _named(members: Sequence[int]) -> str:
+    return f"rank{'s' if len(members) > 1 else ''} {', '.join(map(str, members))}"
+
+
+def _comm_of_total(node: Any) -> tuple[str, int] | None:
+    """The channel, by name and ranks, of the ``mean`` that ``node`` makes or contains."""
+    if type(node) is not Record:
+        return None
     if node.op is parts_total:
-        return True
+        return node.attrs["comm"], node.attrs["ranks"]
     graphs = [g for g in node.attrs.get("regions", ()) if isinstance(g, Graph)]
     planned = getattr(node.op, "planned", None)  # a call of a hybridized function
     if planned is not None:
         graphs.append(planned.capture.graph)
-    return any(inner.op is parts_total for graph in graphs for inner in graph.walk())
+    for graph in graphs:
+        for inner in graph.walk():
+            if inner.op is parts_total:
+                attrs = dict(inner.attrs)
+                return attrs["comm"], attrs["ranks"]
+    return None
 
 
 # Buckets ----------------------------------------------------------------------------------------

@@ -61,11 +61,12 @@ class Mesh:
                 continue
             where = job.rank // (behind * self.shape[at]) * behind + job.rank % behind
             group = MPI.COMM_WORLD.Split(where, job.rank)
-            open_channel(
-                MpiChannel(self._called(name), group, job)
-                if self.shape[at] > 1
-                else Channel(self._called(name))
-            )
+            if self.shape[at] > 1:
+                open_channel(MpiChannel(self._called(name), group, job))
+            else:
+                alone = Channel(self._called(name))
+                alone.members = (job.rank,)
+                open_channel(alone)
 
 
 _meshes: dict[Mesh, None] = {}

@@ -225,7 +225,17 @@ class ReplicaCall:
 
     def way_back(self, root: AnyRecord, nodes: Sequence[Any]) -> WayBack:
         """From a loss with the history ``nodes``, which this call is in."""
-        return WayBack(self.scope, is_common(root, nodes))
+        channel = self.scope.sharing.channel
+        for node in nodes:
+            if type(node) is ShardLeaf and node.call.replicas.sharing.channel is not channel:
+                raise ArgumentError(
+                    "a loss of two data-parallel models that are shared by different ranks",
+                    at=author_location(),
+                    why="One loss counts by the rows of one group of ranks: those of "
+                    f"{channel.name}, or of {node.call.replicas.sharing.channel.name}.",
+                    fix="give both calls of data_parallel the same mesh and axis",
+                )
+        return WayBack(self.scope, is_common(root, nodes, channel))
 
 
 def _none_counted(loss: Tensor, rows: Any) -> Tensor:

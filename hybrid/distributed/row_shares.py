@@ -17,6 +17,7 @@ from hybrid.distributed.meshes import Mesh, channel_for
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError, author_location
 from hybrid.ir.interpreter import current
+from hybrid.ir.record import Boundary, ShardLeaf, node_of
 from hybrid.memory.channels import Channel
 from hybrid.ops.communication.shard_sums import parts_total, shard_sums, shards_of, stacked_parts
 from hybrid.ops.communication.shard_tree import cut_evenly, most_parts
@@ -89,11 +90,31 @@ def sharing_of(shards: Any, axis: str | None, mesh: Mesh | None) -> Sharing:
 
 
 _last: list[Sharing | None] = []
+_models: dict[Sharing, None] = {}  # the sharings of all data-parallel models so far
 
 
 def goes_by(sharing: Sharing | None) -> None:
     """From now on ``mean`` goes by the shards of ``sharing``; None: each rank has its own loss."""
     _last[:] = [sharing]
+    if sharing is not None:
+        _models[sharing] = None
+
+
+def sharing_of_history(values: Tensor) -> Sharing | None:
+    """The sharing of the data-parallel model that ``values`` come from; None: of no model."""
+    if values.record is None or not ShardLeaf.used:
+        return None
+    stack = [node_of(values.record)[0]]
+    seen = set(stack)
+    while stack:
+        node = stack.pop()
+        if type(node) is ShardLeaf:
+            return node.call.replicas.sharing
+        before = (node.outside,) if type(node) is Boundary else node.parents
+        parents = {node_of(p)[0] for p in before if p is not None} - seen
+        seen |= parents
+        stack.extend(parents)
+    return None
 
 
 def rows(
@@ -112,9 +133,11 @@ def mean(values: Any, *, mesh: Mesh | None = None, axis: str | None = None) -> T
     """The mean over the elements of ``values`` [rows, ...] of all ranks, the same on each.
 
     It is one loss of all of them: gradients by what a rank has are those of the mean, and what
-    ``data_parallel`` sums up over ranks is the gradient of it.  The rows are summed up by shards
-    (those of the last ``data_parallel``, else one for each rank), so the mean has the same bits
-    on any number of ranks that the shards are shared out to.
+    ``data_parallel`` sums up over ranks is the gradient of it.  Without ``axis`` the ranks are
+    those of the data-parallel model that ``values`` come from, and all ranks for other values.
+    The rows are summed up by shards (those of that model, else of the last ``data_parallel``,
+    else one for each rank), so the mean has the same bits on any number of ranks that the shards
+    are shared out to.
     """
     values = current().lift(values)
     if not values.dtype.is_floating:
@@ -129,6 +152,12 @@ def mean(values: Any, *, mesh: Mesh | None = None, axis: str | None = None) -> T
     if scope is not None and axis is None and mesh is None:
         return scope.mean(values)
     sharing = sharing_of("ranks", axis, mesh)
+    if axis is None and (
+        len(_models) > 1 or any(m.channel is not sharing.channel for m in _models)
+    ):
+        of_model = sharing_of_history(values)
+        if of_model is not None:
+            return mean_by(of_model, values)
     if _last == [None] and values.record is not None:
         raise ArgumentError(
             "mean of what gradients are taken of, with a parameter server",

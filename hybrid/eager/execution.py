@@ -38,6 +38,7 @@ from hybrid.eager.tensor import (
     refused_part,
     scalar_key,
 )
+from hybrid.eager.thread_state import WRITES
 from hybrid.errors import ArgumentTypeError, RangeError, ShapeError, SharingError
 from hybrid.ir import Graph, Op, Value
 from hybrid.ir.interpreter import set_bottom
@@ -214,8 +215,9 @@ class Eager:
     variable = staticmethod(variable)
 
     def assign(self, cell: Tensor, value: Tensor) -> None:
-        cell.content = value.content
-        set_record(cell, value.record)
+        with WRITES:
+            cell.content = value.content
+            set_record(cell, value.record)
 
 
 def beside_numbers(operands: Sequence[Any]) -> list[Tensor] | None:

@@ -8,6 +8,7 @@ from typing import Any
 from hybrid.core.imports import above
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor, make_tensor
+from hybrid.eager.thread_state import WRITES
 from hybrid.ir import Builder, Graph, NotDense, Op, View
 from hybrid.ir.interpreter import current
 from hybrid.ir.lowering import row_major
@@ -131,8 +132,9 @@ def fill(tensors: Sequence[Tensor]) -> bool:
         data = t.content
         if isinstance(data, native.Pending):
             found, buffer = True, data.wait()
-            if t.content is data:  # nobody has written to the cell meanwhile
-                t.content = buffer
+            with WRITES:
+                if t.content is data:  # nobody has written to the cell meanwhile
+                    t.content = buffer
     return found
 
 

@@ -20,6 +20,7 @@ from hybrid.core.layouts import layout_text, local_of, whole_of
 from hybrid.core.open_numbers import open_number
 from hybrid.core.types import DEVICE, DType, Shape, TensorType, bfloat16, float32, require_device
 from hybrid.eager.batched_value import Lane, leaked, refuse_leaked, shared
+from hybrid.eager.thread_state import WRITES
 from hybrid.errors import (
     ArgumentError,
     ArgumentTypeError,
@@ -316,8 +317,26 @@ class Tensor:
                 current().will_change(self)
         return self.assign(value)
 
+    def write_over(self, before: Any, value: Tensor) -> bool:
+        """``write_in_place`` of what was computed from the content ``before``, if it still is it.
+
+        False, and nothing is written, where another thread has written meanwhile: compute it again.
+        """
+        if value.type is not self.type or (
+            ACTIVE and (current().traces or current().batches)  # what no other thread knows
+        ):
+            self.write_in_place(value)
+            return True
+        with WRITES:
+            if self.content is not before:
+                return False
+            self.write_in_place(value)
+        return True
+
     def __setitem__(self, key: Any, value: Any) -> None:
-        self.write_in_place(ops.setitem(self, key, value))
+        before = self.content
+        while not self.write_over(before, ops.setitem(self, key, value)):
+            before = self.content
 
     def __getitem__(self, key: Any) -> Tensor:
         plain = self.record is None and self.type.layout is None
@@ -529,6 +548,7 @@ def _unary(op: Op) -> Callable[[Tensor], Any]:
 
 def _in_place(forward: Callable[[Tensor, Any], Any]) -> Callable[[Tensor, Any], Any]:
     def method(self: Tensor, other: Any) -> Any:
+        before = self.content
         value = forward(self, other)
         if value is NotImplemented:
             return value
@@ -542,7 +562,7 @@ def _in_place(forward: Callable[[Tensor, Any], Any]) -> Callable[[Tensor, Any], 
                 fix=f"begin with x = x.astype(hybrid.{made.name}), or write "
                 f"x.assign(y.astype(hybrid.{own.name})) for what y = x + ... is",
             )
-        return self.write_in_place(value)
+        return self if self.write_over(before, value) else method(self, other)
 
     return method
 

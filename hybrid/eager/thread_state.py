@@ -24,6 +24,9 @@ P, R = ParamSpec("P"), TypeVar("R")
 # A capture holds this lock, and so does every run that writes to anything but its own results, or
 # that looks for tensors in such places.
 STATE = threading.RLock()
+# Held while a cell gets another value, and nothing is computed: so a write in place can look
+# whether the value that it was computed from is still there.
+WRITES = threading.RLock()
 
 
 FORK_PATIENCE = 60.0  # seconds that a fork waits for a capture or run of another thread

@@ -292,6 +292,7 @@ def _worded(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 
 def _writing(name: str, compute: Callable[..., Any]) -> Callable[..., Tensor]:
     def method(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        before = self.content
         value = compute(self, *args, **kwargs)
         made, own = value.dtype, self.dtype
         if made is not own:
@@ -303,7 +304,9 @@ def _writing(name: str, compute: Callable[..., Any]) -> Callable[..., Tensor]:
                     "the name",
                 )
             value = ops.astype(value, own)
-        return self.write_in_place(value)
+        if name in FILLS:  # what they write is not made of what was there
+            return self.write_in_place(value)
+        return self if self.write_over(before, value) else method(self, *args, **kwargs)
 
     return method
 

@@ -111,6 +111,9 @@ def _lost() -> Record:
 
 
 LOST = _lost()  # of a value whose history went with the run that raised after it was written
+# Of a result of a plan that has called a model whose gradients are summed up over processes: the
+# plan has no way back to the stand-ins of its parameters.
+SEVERED = _lost()
 
 
 class _Mode(threading.local):

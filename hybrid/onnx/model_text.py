@@ -92,6 +92,7 @@ class Constant:
         self.code = code  # TensorProto.DataType
         self.users: set[str] = set()  # ops
         self.is_weight = False
+        self.is_initializer = False
         self.path = ""  # in state_dict(); empty where the value stands in the text
 
 
@@ -142,7 +143,9 @@ class ModelText:
         """Find the constants of ``graph`` and its subgraphs, and what uses them."""
         own: dict[str, Constant] = {}
         for tensor in graph.initializer:
-            self._add(own, Constant(tensor.name, array_of(tensor, self.file), tensor.data_type))
+            constant = Constant(tensor.name, array_of(tensor, self.file), tensor.data_type)
+            constant.is_initializer = True
+            self._add(own, constant)
         for sparse in graph.sparse_initializer:
             values = sparse.values
             self._add(own, Constant(values.name, dense_of(sparse, self.file), values.data_type))
@@ -208,7 +211,9 @@ class ModelText:
         for constant in self.constants:
             dtype = DTYPES[constant.code]
             array = constant.array
-            trained = constant.is_weight and dtype.is_floating and array.ndim and array.size > 1
+            # Numbers that the author wrote are scalars, or constants of nodes: no weights.
+            weighty = array.size > 1 or (array.size == 1 and constant.is_initializer)
+            trained = constant.is_weight and dtype.is_floating and array.ndim and weighty
             constant.is_weight = bool(trained)
             if not trained and _is_written(constant):
                 continue

@@ -147,3 +147,121 @@ def test_bad_input(what: str) -> None:
     call, text = BAD[what]
     with pytest.raises(ArgumentError, match=text):
         call()
+
+
+UNSEEN = (
+    "a prepared layer has seen no batch yet\n"
+    "The range of what goes in is not known.\n"
+    "Fix: train the model first, or call it in training mode once."
+)
+
+
+@pytest.mark.parametrize("learned", [True, False])
+@pytest.mark.parametrize("made", [network, lambda: nn.Conv1d(16, 4, 1)], ids=["linear", "conv"])
+def test_evaluation_before_a_batch_is_refused(made: Callable[[], nn.Module], learned: bool) -> None:
+    prepared = prepare_qat(made(), learned=learned).eval()
+    x = hy.ones((2, 16, 3)) if isinstance(prepared, nn.Conv1d) else hy.ones((2, 16))
+    for call in (prepared, hy.hybridize(lambda x: prepared(x))):
+        with pytest.raises(ArgumentError) as caught:
+            call(x)
+        assert str(caught.value).startswith(UNSEEN[:-1])
+    prepared.train()(x)
+    prepared.eval()
+    want = prepared(x).numpy().tobytes()
+    assert call(x).numpy().tobytes() == want == convert(prepared)(x).numpy().tobytes()
+
+
+class Reading(nn.Module):
+    """A parent that reads the weight of a child, which nobody calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.called, self.read = nn.Linear(16, 16), nn.Linear(16, 4)
+
+    def forward(self, x: hy.Tensor) -> hy.Tensor:
+        return F.linear(self.called(x), self.read.weight, self.read.bias)
+
+
+def test_a_layer_whose_weight_alone_is_read_is_named() -> None:
+    prepared = prepare_qat(Reading()).train()
+    prepared(hy.ones((2, 16)))
+    with pytest.raises(ArgumentError) as caught:
+        convert(prepared)
+    assert str(caught.value) == (
+        "the prepared layer 'read' has seen no batch yet\n"
+        "The range of what goes in is not known: nobody has called the layer, though others may "
+        "have read its weight.\n"
+        "Fix: train the model first, or call it in training mode once; skip= a layer whose weight "
+        "alone is used."
+    )
+    prepared = prepare_qat(Reading(), skip=["read"]).train()
+    prepared(hy.ones((2, 16)))
+    x = hy.asarray(task()[0])
+    want = prepared.eval()(x).numpy().tobytes()
+    assert convert(prepared)(x).numpy().tobytes() == want
+
+
+# Attention ---------------------------------------------------------------------------------------
+
+
+ATTENTIONS: dict[str, Callable[[], nn.Module]] = {
+    "one weight": lambda: nn.MultiheadAttention(16, 4, batch_first=True),
+    "three weights": lambda: nn.MultiheadAttention(16, 2, kdim=8, vdim=12, batch_first=True),
+    "without biases": lambda: nn.MultiheadAttention(16, 4, bias=False, batch_first=True),
+    "one more key": lambda: nn.MultiheadAttention(16, 4, add_bias_kv=True, batch_first=True),
+}
+
+
+def _attended(layer: nn.Module, x: hy.Tensor, across: bool) -> hy.Tensor:
+    key = x[:, :3, : layer.kdim] if across or layer.kdim != 16 else x
+    value = x[:, :3, : layer.vdim] if key is not x else x
+    return layer(x, key, value)[0]
+
+
+@pytest.mark.parametrize("learned", [True, False])
+@pytest.mark.parametrize("across", [False, True])
+@pytest.mark.parametrize("kind", ATTENTIONS)
+def test_attention_trains_with_its_rounding(kind: str, across: bool, learned: bool) -> None:
+    hy.random.seed(0)
+    plain = ATTENTIONS[kind]().eval()
+    x = hy.asarray(np.random.RandomState(0).randn(6, 5, 16).astype(np.float32))
+    prepared = prepare_qat(plain, learned=learned).train()
+    optimizer = hy.optim.SGD(prepared.parameters(), lr=1e-3)
+    names = [name for name, _ in prepared.named_parameters()]
+    assert any(name.endswith("proj_weight_step") for name in names) == learned
+    for _ in range(2):
+        optimizer.zero_grad()
+        (_attended(prepared, x, across) ** 2).mean().backward()
+        optimizer.step()
+    for name, parameter in prepared.named_parameters():
+        assert parameter.grad.numpy().any() or name in ("in_proj_bias", "bias_k"), name
+    prepared.eval()
+    got, made = _attended(prepared, x, across).numpy(), convert(prepared)
+    assert _attended(made, x, across).numpy().tobytes() == got.tobytes()
+    want = _attended(plain, x, across).numpy()
+    assert (got * want).sum() > 0.99 * np.sqrt((got * got).sum() * (want * want).sum())
+    assert not any(name.endswith("_step") for name in made.state_dict())
+
+
+def test_a_transformer_layer_trains_as_eagerly() -> None:
+    x = hy.asarray(np.random.RandomState(0).randn(4, 5, 16).astype(np.float32))
+    found = []
+    for hybridized in (False, True):
+        hy.random.seed(0)
+        layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.0, batch_first=True)
+        prepared = prepare_qat(layer).train()
+        optimizer = hy.optim.SGD(prepared.parameters(), lr=1e-2)
+
+        def step(x: hy.Tensor, net: Any = prepared, optimizer: Any = optimizer) -> hy.Tensor:
+            optimizer.zero_grad()
+            loss = (net(x) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = hy.hybridize(step) if hybridized else step
+        losses = [run(x).item() for _ in range(3)]
+        want = prepared.eval()(x).numpy().tobytes()
+        assert convert(prepared)(x).numpy().tobytes() == want
+        found.append((losses, want))
+    assert found[0] == found[1]

@@ -18,6 +18,7 @@ from hybrid.errors import (
     ArgumentTypeError,
     CaptureError,
     DTypeError,
+    GradientError,
     HybridError,
     ShapeError,
 )
@@ -29,7 +30,7 @@ from hybrid.ops.communication.shard_tree import (
     parts_of,
     sum_of_parts,
 )
-from tests.distributed.ranks import JOBS, launched, run
+from tests.distributed.ranks import JOBS, launched, require_well, run
 
 nightly = pytest.mark.nightly
 
@@ -269,3 +270,31 @@ def test_an_axis_needs_a_mesh(monkeypatch: pytest.MonkeyPatch) -> None:
     model = nn.Linear(3, 2)
     with pytest.raises(ArgumentError, match="axis 'dp' without a mesh"):
         dist.data_parallel(model, hy.optim.SGD(model.parameters(), lr=0.1), axis="dp")
+
+
+def test_mean_goes_over_the_ranks_of_the_model() -> None:
+    require_well(2, "means.py")
+
+
+@pytest.mark.nightly
+def test_mean_goes_over_the_ranks_of_the_model_in_a_mesh_of_four() -> None:
+    require_well(4, "means.py")
+
+
+def test_a_plan_of_the_call_alone_has_no_way_back() -> None:
+    net = nn.Linear(3, 2)
+    dist.data_parallel(net, hy.optim.SGD(net.parameters(), lr=0.1), shards=2)
+    loss = hy.hybridize(lambda x: dist.mean(net(x)))(hy.ones((4, 3)))
+    assert loss.requires_grad
+    with pytest.raises(GradientError) as caught:
+        loss.backward()
+    first, _, *rest = str(caught.value).splitlines()
+    assert first.startswith(
+        "backward() of what a hybridized function computed by a data-parallel model"
+    )
+    assert rest == [
+        "Its gradients are summed over the ranks by the backward() of the function that calls the "
+        "model, and that is not in its plan.",
+        "Fix: hybridize the function of a whole step: the call of the model, backward() and the "
+        "step of the optimizer.",
+    ]

@@ -2,6 +2,9 @@
 
 import copy
 import pickle
+import sys
+import threading
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -429,3 +432,55 @@ def test_in() -> None:
         for given in (x, x * 0):
             wanted = given + 1 if number in given else given
             np.testing.assert_array_equal(function(given, number).numpy(), wanted.numpy())
+
+
+# Threads -----------------------------------------------------------------------------------------
+
+ROWS, THREADS = 8, 3
+
+
+def _column(i: int) -> hy.Tensor:
+    return hy.asarray(np.eye(THREADS, dtype="f4")[i] * np.ones((ROWS, 1), "f4"))
+
+
+def _iadd(x: hy.Tensor, i: int) -> None:
+    x += _column(i) * (i + 1)
+
+
+def _of_key(x: hy.Tensor, key: object, i: int) -> None:
+    x[key] = i + 1.0
+
+
+WRITES: dict[str, Callable[[hy.Tensor, int], object]] = {
+    "slice": lambda x, i: _of_key(x, (slice(None), i), i),
+    "elements": lambda x, i: [_of_key(x, (row, i), i) for row in range(ROWS)],
+    "mask": lambda x, i: _of_key(x, _column(i) > 0, i),
+    "indices": lambda x, i: _of_key(x, (hy.arange(ROWS), i), i),
+    "+=": _iadd,
+    "add_": lambda x, i: x.add_(_column(i) * (i + 1)),
+    "masked_fill_": lambda x, i: x.masked_fill_(_column(i) > 0, i + 1),
+}
+
+
+@pytest.mark.parametrize("how", WRITES)
+def test_threads_that_write_parts_of_one_tensor_lose_none(how: str) -> None:
+    write, want = WRITES[how], np.tile(np.arange(1.0, THREADS + 1), (ROWS, 1))
+    switch = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        for _ in range(15):
+            x = hy.zeros((ROWS, THREADS))
+            start = threading.Barrier(THREADS)
+
+            def run(i: int, x: hy.Tensor = x, start: threading.Barrier = start) -> None:
+                start.wait()
+                write(x, i)
+
+            threads = [threading.Thread(target=run, args=(i,)) for i in range(THREADS)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            np.testing.assert_array_equal(x.numpy(), want)
+    finally:
+        sys.setswitchinterval(switch)

@@ -35,6 +35,30 @@ def test_it_computes_what_onnxruntime_does(tmp_path: Path) -> None:
         np.testing.assert_allclose(hy.onnx.load(given)(hy.asarray(X)).numpy(), wanted, rtol=1e-5)
 
 
+ONE = {
+    "gemm": [node("Gemm", ["x", "w", "one"], ["y"])],
+    "sum": [node("MatMul", ["x", "w"], ["p"]), node("Add", ["p", "one"], ["y"])],
+    "product": [node("MatMul", ["x", "w"], ["p"]), node("Mul", ["one", "p"], ["y"])],
+    "slope": [node("MatMul", ["x", "w"], ["p"]), node("PRelu", ["p", "one"], ["y"])],
+    "matrix": [node("MatMul", ["x", "w"], ["p"]), node("MatMul", ["p", "one"], ["y"])],
+}
+
+
+@pytest.mark.parametrize("how", ONE)
+def test_weights_of_one_element_are_trained(how: str) -> None:
+    one = np.full((1, 1) if how == "matrix" else 1, 0.5, np.float32)
+    weights = {"w": np.ones((4, 1), np.float32) / 4, "one": one}
+    made = model(ONE[how], [value("x", shape=["batch", 4])], weights=weights)
+    module = hy.onnx.load(made)
+    assert sorted(name for name, _ in module.named_parameters()) == ["one", "w"]
+    assert sorted(module.state_dict()) == ["one", "w"]
+    [wanted] = of_onnxruntime(made, X)
+    got = module(hy.asarray(X))
+    np.testing.assert_allclose(got.numpy(), wanted, rtol=1e-5)
+    got.sum().backward()
+    assert module.get_parameter("one").grad.shape == one.shape
+
+
 def test_parameters_are_what_products_use_and_keys_are_names_of_initializers() -> None:
     module = hy.onnx.load(network())
     names = ["layers.0.bias", "layers.0.weight", "onnx::MatMul_7"]

@@ -411,6 +411,7 @@ class _Reader:
             history_aliases=tuple(same),
             presence_flags=there,
             refused=bool(row["refused"]),
+            severed=bool(row["severed"]),
         )
 
 

@@ -260,4 +260,5 @@ class _Writer:
             "same": [[s.output, s.of, s.index, s.flag] for s in gradient.history_aliases],
             "there": list(gradient.presence_flags),
             "refused": gradient.refused,
+            "severed": gradient.severed,
         }

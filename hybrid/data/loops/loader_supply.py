@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-import itertools
 import operator
+import random
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from hybrid.calls.executable import others_first
 from hybrid.core.exceptions import leave_last
@@ -16,9 +18,9 @@ from hybrid.core.types import tensor_type
 from hybrid.data.collate import default_collate, default_convert
 from hybrid.data.datasets.dataset import is_columns
 from hybrid.data.loops.queue_pass import QueuedPass
-from hybrid.data.passes import Pass, keys_of, order_sampler, own_generator, stateful
+from hybrid.data.passes import Pass, keys_of, order_sampler, own_generator
 from hybrid.data.sampler import EVEN_BATCHES, SharedBatches
-from hybrid.data.workers.worker import ENDED, Job, Reader
+from hybrid.data.workers.worker import Job, Reader
 from hybrid.eager.execution import EAGER
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, DatasetError, author_location
@@ -35,10 +37,9 @@ OUTSIDE = "go over the loader outside, and hybridize the function of one batch t
 class LoaderSupply:
     """Passes over a loader.
 
-    One batch of each kind is read as the loop is captured, to see what batches look like.
+    Its next pass is begun as the loop is captured, and the first batch read, to see what batches
+    look like; the first run goes on with them.
     """
-
-    kinds_met: tuple[ItemKind, ...] = ()
 
     def __init__(self, loader: DataLoader) -> None:
         self.loader = loader
@@ -68,6 +69,7 @@ class LoaderSupply:
             finally:
                 for cell, value in zip(self.cells, before, strict=True):
                     cell.assign(value)
+        self._met: Kinds | None = None
 
     def batches(self) -> int | None:
         """How many there will be: those that are left of a resumed pass; None: nobody knows."""
@@ -93,19 +95,67 @@ class LoaderSupply:
     def kinds_of(self, rest: int | None) -> tuple[ItemKind, ...]:
         """None of a stream that gives nothing, and may do so."""
         try:
-            kinds, met = kinds_of(self.loader, rest, _MET if self.varies() else 1)
+            return self.first_kinds(rest)
         except NothingGiven:
             if self.length is not None:
                 raise
             return ()
-        self.kinds_met = met if self.varies() else ()
-        return kinds
+
+    def first_kinds(self, rest: int | None) -> Kinds:
+        """That of the first batch, and that of the last one if this has ``rest`` samples."""
+        if is_queued(self.loader):
+            return queued_kinds(self.loader, rest)
+        batches, items = self.peek(1)
+        if not batches:
+            raise nothing_given(self.loader)
+        kind = _kind(batches[0], self.loader)
+        if rest is None:
+            return (kind,)
+        if items.position.batches == known_length(self.loader) - 1:  # it is the last one
+            return _of_size(kind, rest, self._size), kind
+        return kind, self._smaller(kind, rest, items.reader)
+
+    def peek(self, count: int) -> tuple[list[Any], Pass]:
+        """The next batches, and the pass that is to give them: one that is begun ahead."""
+        with self.waiting():
+            ahead = self.loader.ahead(self.cells)
+            return ahead.peek(count), ahead.items
+
+    @property
+    def _size(self) -> int:
+        batches: Any = self.loader.batch_sampler
+        return batches.size_here if type(batches) in EVEN_BATCHES else self.loader.batch_size
+
+    def _smaller(self, kind: ItemKind, rest: int, reader: Reader | None) -> ItemKind:
+        """The kind of a batch of ``rest`` samples, where that of the first one is ``kind``."""
+        loader = self.loader
+        if loader.collate_fn is default_collate or reader is None or reader.samples is None:
+            return _of_size(kind, self._size, rest)
+        drawn = random.getstate(), np.random.get_state()
+        try:
+            return _kind(reader.collate(reader.samples[:rest]), loader)
+        finally:
+            random.setstate(drawn[0])
+            np.random.set_state(drawn[1])
+
+    @property
+    def kinds_met(self) -> tuple[ItemKind, ...]:
+        """Those of the first batches, where others may look unlike them; else none."""
+        if self._met is None:
+            self._met = ()
+            if self.length != 0 and self.varies():
+                with interpreting(EAGER):
+                    batches, _ = self.peek(_MET)
+                    self._met = tuple([_kind(batch, self.loader) for batch in batches])
+        return self._met
 
     def varies(self) -> bool:
         """Whether a loop may meet batches that are unlike the first one."""
         return may_differ(self.loader)
 
     def _begun(self) -> None:
+        if self.loader._ahead is None and not is_queued(self.loader):
+            return  # it could not begin, or went on with a pass that has ended then
         with suppress(Exception), self.waiting():
             next(self.eagerly())
 
@@ -206,29 +256,15 @@ def rest_of(loader: DataLoader) -> int | None:
 Kinds = tuple[ItemKind, ...]
 
 
-def kinds_of(loader: DataLoader, rest: int | None, most: int = 1) -> tuple[Kinds, Kinds]:
-    """Those of the batches, and of the last one where that is smaller; of the first ``most``."""
+def queued_kinds(loader: DataLoader, rest: int | None) -> Kinds:
+    """Those of a loader whose batches are rows of tensors: nobody can tell that they are read."""
     reader = Reader(loader.recipe())
     reader.begin(0)
-    if loader.streams:
-        batches = itertools.islice(iter(lambda: reader.read(Job()), ENDED), most)
-        met = tuple([_kind(batch, loader) for batch in batches])
-        if not met:
-            raise nothing_given(loader)
-        if rest is None:
-            return met[:1], met
-        return (met[0], _of_size(met[0], loader.batch_size, rest)), met
-    sampler = stateful(loader)
-    state = None if sampler is None else sampler.state_dict()
-    keys = list(itertools.islice(keys_of(loader, Generator(0)), most))
-    if not keys:
+    key = next(iter(keys_of(loader, Generator(0))), None)
+    if key is None:
         raise nothing_given(loader)
-    if sampler is not None:
-        sampler.load_state_dict(state)
-    met = tuple([_kind(reader.read(Job(key=key)), loader) for key in keys])
-    if rest is None:
-        return met[:1], met
-    return (met[0], _kind(reader.read(Job(key=keys[0][:rest])), loader)), met
+    keys = (key,) if rest is None else (key, key[:rest])
+    return tuple([_kind(reader.read(Job(key=key)), loader) for key in keys])
 
 
 def may_differ(loader: DataLoader) -> bool:

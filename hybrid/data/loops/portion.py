@@ -84,6 +84,11 @@ class _PortionSupply(LoaderSupply):
     def varies(self) -> bool:
         return False  # unlike batches end a loop
 
+    def peek(self, count: int) -> tuple[list[Any], Pass]:
+        with self.waiting():
+            found = self.walk.peek(self.cells, count)
+        return super().peek(count) if found is None else found
+
     def begin(self) -> _Part:  # type: ignore[override]
         return _Part(self.walk)
 

@@ -51,7 +51,7 @@ class QueuedPass(Pass):
 
     @property
     def queue(self) -> int:
-        return self._batches.number if isinstance(self._batches, BatchQueue) else 0
+        return self.batches.number if isinstance(self.batches, BatchQueue) else 0
 
     @property
     def given(self) -> int:
@@ -73,8 +73,8 @@ class QueuedPass(Pass):
 
     def _look(self) -> None:
         """Count what plans have taken."""
-        if isinstance(self._batches, BatchQueue):
-            self.position.batches = self.skipped + self._batches.taken
+        if isinstance(self.batches, BatchQueue):
+            self.position.batches = self.skipped + self.batches.taken
 
 
 class _Field:

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from hybrid.core.loop_io import ItemKind, Supply, Supplying
+from hybrid.data.loops.begun_pass import peek
 from hybrid.data.loops.loader_supply import (
     OUTSIDE,
     LoaderSupply,
     is_queued,
-    kinds_of,
     nothing_given,
     rest_of,
 )
@@ -92,6 +92,19 @@ class Walk:
             if under_way.is_over:
                 self._leave()
             raise
+
+    def peek(self, cells: Sequence[Any], count: int) -> tuple[list[Any], Pass] | None:
+        """The next batches of the pass under way, which gives them again; None: it has none."""
+        items = self._pass
+        if items is None or items.is_over:
+            return None
+        try:
+            found = peek(items, cells, count)
+        except BaseException:
+            if items.is_over:
+                self._leave()
+            raise
+        return (found, items) if found else None
 
     @property
     def is_under_way(self) -> bool:
@@ -206,7 +219,7 @@ class WalkSupply(LoaderSupply):
     def kinds_of(self, _rest: int | None) -> tuple[ItemKind, ...]:
         rest = rest_of(self.loader)
         if rest is None:
-            return kinds_of(self.loader, None)[0]
+            return self.first_kinds(None)
         if len(self.loader) > 1:
             raise CaptureError(
                 f"a walk over a loader whose last batch has {rest} samples and not "
@@ -215,10 +228,15 @@ class WalkSupply(LoaderSupply):
                 why="The batches of a captured loop over take() have to be of one size.",
                 fix=f"give the loader drop_last=True, or {OUTSIDE}",
             )
-        return kinds_of(self.loader, rest)[0][1:]
+        return self.first_kinds(None)  # the only batch of a pass
 
     def varies(self) -> bool:
         return False
+
+    def peek(self, count: int) -> tuple[list[Any], Pass]:
+        with self.waiting():
+            found = self.walk.peek(self.cells, count)
+        return super().peek(count) if found is None else found
 
     def eagerly(self) -> Iterator[Any]:
         return self.walk

@@ -108,6 +108,9 @@ class Reader:
         self.items: Iterator[Any] = iter(())
         self.seed = self.count = 0
         self.whole = None
+        self.drew = False  # whether code of the dataset has asked for a generator
+        self.keeps = False  # whether it keeps the samples of the last batch
+        self.samples: Any = None
         batched = recipe.batch_size is not None
         if batched and recipe.collate is None and not recipe.streams:
             self.whole = reader_of(recipe.dataset)
@@ -132,6 +135,7 @@ class Reader:
                 fix="raise another exception, or let an IterableDataset end by returning",
             ) from error
         finally:
+            self.drew |= _local.batch.generator is not None
             _local.batch = before
 
     def _numbered(self, key: Any) -> Any:
@@ -147,12 +151,17 @@ class Reader:
         if not len(numbers):  # other processes have the samples of this batch
             return tree_map(_none_of, self.collate([self.recipe.dataset[0]]))
         if hasattr(self.recipe.dataset, "__getitems__"):
-            return self.collate(samples_of(self.recipe.dataset, numbers))
+            return self._collated(samples_of(self.recipe.dataset, numbers))
         samples = []
         for number in numbers:
             if self.halted():
                 raise Halted
             samples.append(self.recipe.dataset[number])
+        return self._collated(samples)
+
+    def _collated(self, samples: Any) -> Any:
+        if self.keeps:
+            self.samples = samples
         return self.collate(samples)
 
     def _following(self, job: Job) -> Any:
@@ -166,7 +175,7 @@ class Reader:
             return ENDED
         if job.skips:
             return None
-        return self.collate(samples[0] if size is None else samples)
+        return self.collate(samples[0]) if size is None else self._collated(samples)
 
 
 def _none_of(leaf: Any) -> Any:

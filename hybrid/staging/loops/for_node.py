@@ -48,7 +48,7 @@ def staged_for(site: Site, iterable: Any) -> Any:
     if feed is None or site.yields:
         stops = site.stops or (_may_raise() and type(iter(iterable)) in _AT_HAND)
         return Unrolled(site, iter(iterable)) if stops and not site.yields else None
-    if isinstance(feed, Supplied) and feed.supply.kinds_met and not (site.stops or current().opens):
+    if isinstance(feed, Supplied) and not (site.stops or current().opens) and feed.supply.kinds_met:
         feed.vary()
     return StagedFor(site, feed)
 

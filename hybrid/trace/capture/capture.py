@@ -21,7 +21,7 @@ from hybrid.eager.thread_state import ending
 from hybrid.errors import CaptureError, GradientError, LeakedValueError, ends_capture
 from hybrid.ir import Builder, Graph, Value
 from hybrid.ir.interpreter import current, interpreting
-from hybrid.ir.record import AnyRecord, Leaf, Record, recording
+from hybrid.ir.record import AnyRecord, Leaf, Record, ShardLeaf, recording
 from hybrid.ops.flow.control import FLAG
 from hybrid.trace.alias.row_limits import refuse_recurring
 from hybrid.trace.capture.abort_effects import AbortEffects
@@ -501,6 +501,7 @@ class _CaptureBuilder:
             history_aliases=history_aliases,
             presence_flags=presence_flags,
             refused=refused,
+            severed=any(type(leaf) is ShardLeaf and id(leaf) not in of_leaf for leaf in leaves),
         )
 
     def cells(self) -> list[Cell]:

@@ -212,6 +212,7 @@ class Gradient:
         int, ...
     ]  # of each output: the graph result that says if it has one; -1: always
     refused: bool = False  # a derivative is missing: to go back is to follow the ops, which say so
+    severed: bool = False  # it leads to stand-ins of a data-parallel model: none can go back
     further: dict[BackwardRequest, Backward] = field(default_factory=dict)  # for other calls
 
     @property
