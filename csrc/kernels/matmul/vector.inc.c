@@ -68,7 +68,8 @@ N(matmul_dots)(const N(matmul_vector_job) *job, int columns, const T *w, V *sums
 }
 
 /* Columns [begin, end) of a W whose columns run along k. */
-static void N(matmul_vector_along)(const N(matmul_vector_job) *job, int64_t begin, int64_t end)
+static __attribute__((noinline)) void
+N(matmul_vector_along)(const N(matmul_vector_job) *job, int64_t begin, int64_t end)
 {
     for (int64_t first = begin; first < end; first += LANES) {
         const int64_t count = end - first < LANES ? end - first : LANES;
@@ -189,7 +190,8 @@ N(matmul_piece)(V *sum, int groups, const T *x, const T *w, int64_t w_row, int64
 }
 
 /* Columns [begin, end) of a W whose rows are dense. */
-static void N(matmul_vector_across)(const N(matmul_vector_job) *job, int64_t begin, int64_t end)
+static __attribute__((noinline)) void
+N(matmul_vector_across)(const N(matmul_vector_job) *job, int64_t begin, int64_t end)
 {
     const int64_t k = job->k, tail = k % LANES, step = job->w_row;
     for (int64_t first = begin; first < end; first += PIECE * LANES) {
@@ -220,7 +222,8 @@ static void N(matmul_vector_across)(const N(matmul_vector_job) *job, int64_t beg
 }
 
 /* The same where W is near: its pieces need not be long. */
-static void N(matmul_vector_near)(const N(matmul_vector_job) *job, int64_t begin, int64_t end)
+static __attribute__((noinline)) void
+N(matmul_vector_near)(const N(matmul_vector_job) *job, int64_t begin, int64_t end)
 {
     for (int64_t left = end - begin, wide; left > 0; left -= wide) {
         const T *w = job->w + end - left;
@@ -243,16 +246,21 @@ static hyb_status N(matmul_vector_chunks)(void *context, int64_t begin, int64_t 
         const int64_t i = job->units == 1 ? unit : matmul_quotient(unit, job->units);
         const int64_t first = (unit - i * job->units) * job->chunk;
         const int64_t last = matmul_smaller(first + job->chunk, job->n);
-        N(matmul_vector_job) one = *job;
-        one.x += i * job->x_batch;
-        one.w += i * job->w_batch;
-        one.y += i * job->n;
+        const N(matmul_vector_job) *one = job;
+        N(matmul_vector_job) other;
+        if (job->batch > 1) {
+            other = *job;
+            other.x += i * job->x_batch;
+            other.w += i * job->w_batch;
+            other.y += i * job->n;
+            one = &other;
+        }
         if (job->w_row == 1)
-            N(matmul_vector_along)(&one, first, last);
+            N(matmul_vector_along)(one, first, last);
         else if (near)
-            N(matmul_vector_near)(&one, first, last);
+            N(matmul_vector_near)(one, first, last);
         else
-            N(matmul_vector_across)(&one, first, last);
+            N(matmul_vector_across)(one, first, last);
         if (job->post)
             job->post->apply(job->post->context, i * job->n + first, last - first);
     }
@@ -282,12 +290,14 @@ static hyb_status N(matmul_vector)(N(matmul_vector_job) *job, int64_t x_step)
         per_unit = 1 + pieces / 64;
     job->chunk = per_unit * piece;
     job->units = (pieces + per_unit - 1) / per_unit;
+    const int64_t count = job->batch * job->units;
+    if (job->batch == 1)
+        return count < 2 ? N(matmul_vector_chunks)(job, 0, count)
+                         : hyb_parallel_for(count, 1, N(matmul_vector_chunks), job);
     const int64_t items = matmul_smaller(job->chunk, job->n) * k;
     const int64_t grain = 1 + MATMUL_VECTOR_BYTES / (int64_t)sizeof(T) / (items + 1);
-    const int64_t count = job->batch * job->units;
-    if (count <= grain || count == 1)
-        return N(matmul_vector_chunks)(job, 0, count);
-    return hyb_parallel_for(count, job->batch == 1 ? 1 : grain, N(matmul_vector_chunks), job);
+    return count <= grain ? N(matmul_vector_chunks)(job, 0, count)
+                          : hyb_parallel_for(count, grain, N(matmul_vector_chunks), job);
 }
 
 #undef MATMUL_SUMS

@@ -320,3 +320,26 @@ ERRORS = {
 def test_errors(call, error, match) -> None:
     with pytest.raises(error, match=match):
         call()
+
+
+@pytest.mark.parametrize("lead", [(), (2,), (2, 3)])
+def test_operands_may_lie_backwards_in_a_plan(lead: tuple[int, ...]) -> None:
+    random = np.random.default_rng(3)
+    q, k, v, mask = (
+        hy.asarray(random.standard_normal(shape).astype(np.float32))
+        for shape in ((*lead, 5, 8), (*lead, 7, 8), (*lead, 7, 8), (5, 7))
+    )
+
+    def attend(q, k, v, mask):
+        given = [hy.flip(x, axis=0) for x in (q, k, v, mask)]
+        return F.scaled_dot_product_attention(*given[:3], attn_mask=given[3])
+
+    def loss(*operands):
+        return hy.sum(attend(*operands) ** 2)
+
+    gradients = hy.grad(loss, argnums=(0, 1, 2, 3))
+    assert same(hy.hybridize(attend)(q, k, v, mask), attend(q, k, v, mask))
+    for found, expected in zip(
+        hy.hybridize(lambda *x: gradients(*x))(q, k, v, mask), gradients(q, k, v, mask), strict=True
+    ):
+        assert same(found, expected)
