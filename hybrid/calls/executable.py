@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, Protocol
 from hybrid import ops
 from hybrid.autodiff.presence import Ct, OptionalCt, added, flag, neutral, nothing, optional_ct
 from hybrid.autodiff.tape import Pull, node_of, pulled_back
+from hybrid.calls.bind.function_text import Bound, FunctionText
 from hybrid.calls.bind.generate import bind, holds
 from hybrid.calls.bind.precomputed import PrecomputedResults, fits, fixed_sources
 from hybrid.calls.bind.stream_call import QueuedBinding
@@ -74,6 +75,7 @@ class Opened(Protocol):
     axes: OpenAxes
     why: str  # it was captured
     holds: Callable[[Sequence[Any]], bool]  # the guards
+    texts: dict[Any, FunctionText] | None  # of its bindings; None: they differ from size to size
 
     @property
     def calls(self) -> int:
@@ -162,7 +164,9 @@ class Planned:
 
     def _bound(self, record: Callable[..., None] | None) -> Callable[..., Any]:
         """The function of the leaves of a call that runs the plan."""
-        return bind(self.capture, self.plan, record, USED, self.precomputed, self._whole())
+        texts = None if self.opened is None else self.opened.texts
+        whole = self._whole()
+        return bind(self.capture, self.plan, record, USED, self.precomputed, whole, texts)
 
     def _kept(self, plan: Plan, cells: Sequence[int]) -> PrecomputedResults:
         own = weakref.ref(self)  # what keeps results does not keep what it belongs to
@@ -195,9 +199,9 @@ class Planned:
     def queued(self) -> Any:
         """``run`` in a stream."""
         record = None if self.capture.gradient is None else self._record
-        return QueuedBinding(
-            self.capture, self.plan, record, USED, self.precomputed, self._whole(), now=self.run
-        ).write()
+        capture, whole = self.capture, self._whole()
+        bound = Bound(capture, self.plan, record, USED, self.precomputed, whole)
+        return QueuedBinding(bound, self.run).write().at(bound)
 
     @property
     def replays(self) -> bool:

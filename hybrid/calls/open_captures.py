@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Collection, Hashable, Sequence
 from typing import Any
 
+from hybrid.calls.bind.function_text import FunctionText
 from hybrid.calls.bind.precomputed import PrecomputedResults, fixed_sources
 from hybrid.calls.executable import Planned
 from hybrid.calls.families import NONE, NumberInputs
@@ -30,6 +31,13 @@ class OpenCapture:
         self.capture, self.axes, self.fast = capture, capture.open_axes, fast
         self.holds = capture.guards.compiled(capture)
         self._bound = BoundCaptures(capture, self.axes.sizes, fast=fast)
+        # What is written to a place whose tensor has other sizes is bound by what these are.
+        moving = any([was is not None and was.type.is_open for _, was in capture.place_reads])
+        open_reads = [
+            s for s, t in zip(capture.sources, capture.input_types, strict=True)
+            if s.address is not None and t.is_open
+        ]  # fmt: skip
+        self.texts: dict[Any, FunctionText] | None = None if moving or open_reads else {}
         self._stages = self._plans = None
         if capture.value_sizes is not None:
             self._stages = StagedCapture(capture, self._bound)

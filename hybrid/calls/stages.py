@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any, ClassVar
 
+from hybrid.calls.bind.function_text import Bound, FunctionText
 from hybrid.calls.bind.generate import Binding, put_in_force
 from hybrid.calls.executable import USED, CallOp, Planned, record_gradient
 from hybrid.calls.open_plans import BoundCaptures, OpenPlans
@@ -234,8 +235,8 @@ class StagedBinding(Binding):
 
     _recorded_with = ", values, [t.type for t in made]"
 
-    def __init__(self, *known: Any) -> None:
-        super().__init__(*known)
+    def __init__(self, bound: Bound) -> None:
+        super().__init__(bound)
         self.in_place, self.slot_of_output = {}, {}
         self.needs_tensor = self._tensors()
         self.many_cells, self.many_slots, self.many_fresh, self.many_tensors = [], [], [], []
@@ -243,7 +244,7 @@ class StagedBinding(Binding):
     def _type_of(self, output: int) -> str:
         return f"made[{output}].type"
 
-    def write(self) -> Any:
+    def write(self) -> FunctionText:
         w, sources = self.writer, self.capture.sources
         w.names["run"], w.names["fail"] = self.plan.run, self._failed
         self._containers(1)
@@ -294,7 +295,8 @@ class StagedPlanned(Planned):
         return _At(self.stages.plan, self.known), (), None  # type: ignore[return-value]
 
     def _bound(self, record: Callable[..., None] | None) -> Callable[..., Any]:
-        return StagedBinding(self.capture, self.plan, record, USED, None, None).write()
+        bound = Bound(self.capture, self.plan, record, USED, None, None)
+        return StagedBinding(bound).write().at(bound)
 
     def _record(  # type: ignore[override]
         self,

@@ -10,6 +10,8 @@ import math
 import operator
 import threading
 from collections import deque
+from collections.abc import Sequence
+from typing import Any
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -183,38 +185,54 @@ def tensor_type(dtype: DType, shape: Shape) -> TensorType:
             why=f"Tensors have at most {MAX_RANK} dimensions.",
             fix="merge some dimensions with reshape",
         )
-    for n in shape:
-        if type(n) is not int:
-            try:
-                shape = tuple([n if type(n) is Size else operator.index(n) for n in shape])
-            except TypeError:
-                raise ArgumentTypeError(f"shape {shape} is not one of ints") from None
-            break
-    size, pattern = math.prod(shape), []
-    for n in shape:
-        if n < 0:
-            raise ShapeError(
-                f"shape {list(shape)} has a negative size", fix="give every dimension a size >= 0"
-            )
-        pattern.append(n if type(n) is not int or n < 2 else 2)
-    if type(size) is not int or size * dtype.itemsize > MAX_BYTES or not size:
-        _require_room(dtype, shape)
+    plain, pattern = _plain_shape(shape)
     made = TensorType.__new__(TensorType)
-    made.dtype, made.shape, made.rank = dtype, shape, len(shape)
-    made.size, made.nbytes, made.floating = size, size * dtype.itemsize, dtype.kind == "float"
-    made.is_open = any([type(n) is Size for n in shape])
-    made.ints, made.kind = shape, -1
-    if made.is_open:
-        made.ints = tuple(map(open_number, shape))
+    made.dtype, made.rank, made.is_open = dtype, len(plain), pattern is None
+    made.shape = made.ints = plain
+    size = made.size = math.prod(plain)
+    made.nbytes, made.floating, made.kind = size * dtype.itemsize, dtype.kind == "float", -1
+    if pattern is None:
+        made.ints = tuple(map(open_number, plain))
+    if pattern is None or not 0 < made.nbytes <= MAX_BYTES:
+        _require_room(dtype, plain)
+    key = dtype, plain
     with _interning:
-        if not made.is_open:
-            made.kind = _kinds.setdefault((dtype, tuple(pattern)), len(_kinds))
-        known = known_types.get((dtype, shape))
+        if pattern is not None:
+            made.kind = _kinds.setdefault((dtype, pattern), len(_kinds))
+        known = known_types.get(key)
         found = None if known is None else known()
         if found is None:  # another thread might have been faster
-            _interned[dtype, shape] = found = made
+            _interned[key] = found = made
         _recent.append(found)
     return found
+
+
+def _plain_shape(shape: Sequence[Any]) -> tuple[Shape, tuple[int, ...] | None]:
+    """``shape`` of ints and Sizes, and the same with 2 for all from 2 on; None with Sizes."""
+    pattern = []
+    for n in shape:
+        if type(n) is not int:
+            break
+        if n < 0:
+            raise _negative(shape)
+        pattern.append(2 if n > 2 else n)
+    else:
+        return shape, tuple(pattern)
+    try:
+        plain = tuple([n if type(n) is Size else operator.index(n) for n in shape])
+    except TypeError:
+        raise ArgumentTypeError(f"shape {shape} is not one of ints") from None
+    if not any(type(n) is Size for n in plain):
+        return _plain_shape(plain)
+    if any(n < 0 for n in plain):
+        raise _negative(plain)
+    return plain, None
+
+
+def _negative(shape: Sequence[Any]) -> ShapeError:
+    return ShapeError(
+        f"shape {list(shape)} has a negative size", fix="give every dimension a size >= 0"
+    )
 
 
 def _require_room(dtype: DType, shape: Shape) -> None:

@@ -300,7 +300,8 @@ class _Constant:
     __slots__ = ("data", "make", "nbytes", "storage", "type")
 
     def __init__(self, result: Tensor) -> None:
-        self.type, self.data, self.nbytes = result.type, result.content, result.type.nbytes
+        self.type, self.nbytes = result.type, result.type.nbytes
+        self.data = native.part(result.content, 0, self.nbytes)  # the result's may be lent
         self.make, self.storage = native.storage(self.nbytes)
 
     def run(self, _operands: Sequence[Tensor]) -> tuple[Tensor]:

@@ -20,7 +20,7 @@ from hybrid.core.size_conditions import Defined
 from hybrid.core.size_functions import SizeValue, code_of
 from hybrid.core.sizes import CODE_NAMES, OpenSizes, Size
 from hybrid.core.types import TensorType, known_types, tensor_type
-from hybrid.eager.launch import offset_of
+from hybrid.eager.launch import launch_of, offset_of, remember
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Builder, Op
 from hybrid.ir.op import SIZE_ATTRIBUTES
@@ -30,7 +30,8 @@ from hybrid.plan.open_plan import OpenPlan
 
 MAX_KINDS = 1024  # of one op
 MAX_VARIANTS = 8  # of a kind: sets of sizes at which it is lowered alike
-MEETINGS = 16  # of types, before they get a launch of their own
+COUNTED = 3  # one of so many calls
+MEETINGS = 5  # of types that are counted, before these get a launch of their own
 MAX_COUNTED = 2048  # types whose meetings are counted
 
 Variant = Callable[[Sequence[Tensor], Sequence[int]], "tuple[Tensor, ...] | None"]
@@ -39,12 +40,21 @@ Variant = Callable[[Sequence[Tensor], Sequence[int]], "tuple[Tensor, ...] | None
 class Kind:
     """Calls of one op that differ in sizes of 2 and more alone."""
 
-    __slots__ = ("attempts", "counts", "variants")
+    __slots__ = ("attempts", "calls", "counts", "variants")
 
     def __init__(self) -> None:
         self.variants: list[Variant] = []
-        self.attempts = 0
-        self.counts: dict[Any, int] = {}  # meetings of types
+        self.attempts = self.calls = 0
+        self.counts: dict[Any, int] = {}  # meetings of types, of which some are counted
+
+    def comes_often(self, types: Any) -> bool:
+        """Count a call of ``types``; whether these are to have a launch of their own."""
+        counts = self.counts
+        met = counts.get(types, 0) + 1
+        if len(counts) >= MAX_COUNTED:
+            counts.clear()
+        counts[types] = met
+        return met >= MEETINGS
 
 
 def run_open(
@@ -55,15 +65,17 @@ def run_open(
     None is also the answer where the call raises: the general way says why.
     """
     sizes: list[int] = []
-    kind = op.open_launches.get(key_of_call(op, types, attrs, sizes))
+    if attrs:
+        kind = op.open_launches.get(key_of_call(op, types, attrs, sizes))
+    else:
+        kind = op.open_launches.get(tuple([t.kind for t in types]))
     if kind is None or native.profiling:  # a profile tells steps apart by their plans
         return None
-    counts, own = kind.counts, (types, attrs) if attrs else types
-    met = counts[own] = counts.get(own, 0) + 1
-    if met >= MEETINGS:
-        if len(counts) >= MAX_COUNTED:
-            counts.clear()
-        return None
+    kind.calls += 1
+    if kind.calls % COUNTED == 0:
+        own = (types, attrs) if attrs else types
+        if kind.comes_often(own):
+            return remember(op, own, launch_of(op, types, attrs)).run(operands)
     for variant in kind.variants:
         results = variant(operands, sizes)
         if results is not None:

@@ -13,7 +13,7 @@ from hybrid.core.types import tensor_type
 from hybrid.eager import open_launch
 from hybrid.eager.execution import as_tensor
 from hybrid.eager.launch import launch_of
-from hybrid.eager.open_launch import MEETINGS, Variant, make_variant
+from hybrid.eager.open_launch import COUNTED, MEETINGS, Variant, make_variant
 from hybrid.errors import HybridError
 from hybrid.ir import Op, get_op
 from hybrid.memory import native
@@ -108,7 +108,7 @@ def test_functions_and_gradients_of_many_sizes(name: str) -> None:
     arrays = {n: generator.standard_normal((n, 6)).astype("float32") for n in sizes}
     usable = [n for n in sizes if n >= 3 or name in ("a map", "a layer", "softmax", "casts")]
     first = {n: results(n) for n in usable}
-    for _ in range(MEETINGS + 2):  # by launches for all sizes, then by their own
+    for _ in range(COUNTED * MEETINGS + 2):  # by launches for all sizes, then by their own
         for n in usable:
             assert results(n) == first[n], n
 
@@ -139,7 +139,7 @@ def test_sizes_that_come_again_get_launches_of_their_own() -> None:
     op.open_launches.clear()
     for n in (300, 301):
         hy.exp(hy.ones((n, 13)))
-    for _ in range(MEETINGS):
+    for _ in range(COUNTED * MEETINGS):
         hy.exp(hy.ones((302, 13)))
     assert (tensor_type(hy.float32, (302, 13)),) in op.launches
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from hybrid.core.types import TensorType
 from hybrid.memory import native
 from hybrid.memory.buffers import UNSHARED, UNSHARED_DATA
+from hybrid.plan import Plan
 from hybrid.trace.capture.captured_graph import Capture, PlaceWrite
 
 MANY = 8  # values alike: from so many on they are written as a loop
@@ -51,7 +52,9 @@ class Loops:
 
     def _storage(self, outputs: list[int]) -> str:
         """The name of what makes buffers for ``outputs``, one after the other."""
-        return self.writer.name("makes", [native.storage(self.types[o].nbytes) for o in outputs])
+        return self.writer.sized(
+            "makes", lambda bound: [native.storage(bound.types[o].nbytes) for o in outputs]
+        )
 
     def _cells_in_a_loop(self, depth: int) -> None:
         if not self.many_cells:
@@ -77,12 +80,16 @@ class Loops:
         if not self.many_slots:
             return
         w = self.writer
-        writes = [self.slot_of_output[output] for output in self.many_slots]
-        slots = [
-            (output, write.address.owner, write.address.name, self.types[output])
-            for output, write in zip(self.many_slots, writes, strict=True)
-        ]
-        w.names["slots"] = slots
+        outputs = self.many_slots
+        writes = [self.slot_of_output[output] for output in outputs]
+        w.sized(
+            "slots",
+            lambda bound: [
+                (output, write.address.owner, write.address.name, bound.types[output])
+                for output, write in zip(outputs, writes, strict=True)
+            ],
+            numbered=False,
+        )
         makes = self._storage(self.many_slots)
         w.line("fresh = []", depth)
         w.line(f"for (output, owner, name, type_), (make, kind) in zip(slots, {makes}):", depth)
@@ -113,7 +120,8 @@ class Loops:
         if not self.many_tensors:
             return
         w = self.writer
-        types = w.name("types", [self.types[output] for output in self.many_tensors])
+        outputs = self.many_tensors
+        types = w.sized("types", lambda bound: [bound.types[output] for output in outputs])
         datas, names = ("".join([f"{x}{o}, " for o in self.many_tensors]) for x in "br")
         w.line("tensors = []")
         w.line(f"for type_, data in zip({types}, ({datas})):")
@@ -123,12 +131,32 @@ class Loops:
         w.line(f"{names}= tensors")
 
 
+class Bound(NamedTuple):
+    """What a binding is of at given sizes."""
+
+    capture: Capture
+    plan: Plan
+    record: Callable[..., None] | None
+    used: Any
+    precomputed: Any
+    whole: Any
+
+    @property
+    def types(self) -> Sequence[TensorType]:
+        """Those of the outputs."""
+        return self.plan.output_types
+
+
 class Writer:
-    """The text of a generated function, line by line, and its namespace."""
+    """The text of a generated function, line by line, and its namespace.
+
+    What is ``sized`` is another value at other sizes.
+    """
 
     def __init__(self, **names: Any) -> None:
         self.lines: list[str] = []
         self.names = names
+        self.of_sizes: dict[str, Callable[[Bound], Any]] = {}
 
     def line(self, text: str, depth: int = 1) -> None:
         self.lines.append("    " * depth + text)
@@ -139,14 +167,37 @@ class Writer:
         self.names[name] = value
         return name
 
-    def function(self, header: str) -> Callable[..., Any]:
+    def sized(self, prefix: str, value: Callable[[Bound], Any], *, numbered: bool = True) -> str:
+        """A name for what ``value`` gives at the sizes of a binding."""
+        name = f"{prefix}{len(self.names)}" if numbered else prefix
+        self.of_sizes[name] = value
+        self.names[name] = None
+        return name
+
+    def function(self, header: str) -> FunctionText:
         text = "\n".join([header, *self.lines]) + "\n"
-        exec(_compiled(text), self.names)
-        made = self.names["call"]
-        made.source = text
+        fixed = {name: value for name, value in self.names.items() if name not in self.of_sizes}
+        return FunctionText(text, fixed, self.of_sizes)
+
+
+class FunctionText(NamedTuple):
+    """The text of a function, which is the same at all sizes of a capture, and what it names."""
+
+    text: str
+    names: dict[str, Any]
+    of_sizes: dict[str, Callable[[Bound], Any]]
+
+    def at(self, bound: Bound) -> Callable[..., Any]:
+        """The function at the sizes of ``bound``."""
+        names = dict(self.names)
+        for name, value in self.of_sizes.items():
+            names[name] = value(bound)
+        exec(_compiled(self.text), names)
+        made = names["call"]
+        made.source = self.text
         return made
 
 
-@functools.lru_cache(256)  # calls that differ in sizes alone have one text
+@functools.lru_cache(256)  # captures of one kind have one text
 def _compiled(text: str) -> Any:
     return compile(text, "<binding>", "exec")

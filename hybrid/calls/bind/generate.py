@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hybrid.calls.bind.function_text import Loops, Writer, many, runs
+from hybrid.calls.bind.function_text import Bound, FunctionText, Loops, Writer, many, runs
 from hybrid.calls.bind.precomputed import PrecomputedResults
 from hybrid.config import advance_epoch
 from hybrid.core.exceptions import Leaving, taken
@@ -49,15 +49,24 @@ def bind(
     used: Any,
     precomputed: PrecomputedResults | None = None,
     whole: Callable[[], Plan] | None = None,
+    texts: dict[Any, FunctionText] | None = None,
 ) -> Any:
     """A function ``call(leaves)`` that fetches, runs, writes back, records and builds the result.
 
     ``record(tensors, datas, results, buffers)`` attaches the history of a call that takes part in a
     gradient; ``used`` is the record of results whose history was used up inside; ``precomputed``
     holds what ``plan`` takes besides the sources of the capture, and ``whole`` makes the plan that
-    does without, for when that is better or nothing can be kept.
+    does without, for when that is better or nothing can be kept.  ``texts`` are those of this
+    capture at other sizes, where it is one for many.
     """
-    return Binding(capture, plan, record, used, precomputed, whole).write()
+    bound = Bound(capture, plan, record, used, precomputed, whole)
+    if texts is None:
+        return Binding(bound).write().at(bound)
+    key = (*plan.donations.items(), plan.exposed, plan.calls_python, id(precomputed))
+    text = texts.get(key)
+    if text is None:
+        text = texts[key] = Binding(bound).write()
+    return text.at(bound)
 
 
 class _Whole:
@@ -90,17 +99,9 @@ def _waits(plan: Plan, capture: Capture) -> bool:
 class Binding(Loops):
     """The writer of the text of that function."""
 
-    def __init__(
-        self,
-        capture: Capture,
-        plan: Plan,
-        record: Any,
-        used: Any,
-        precomputed: PrecomputedResults | None,
-        whole: Callable[[], Plan] | None,
-    ) -> None:
-        self.capture, self.plan, self.record, self.used = capture, plan, record, used
-        self.precomputed, self.whole = precomputed, whole
+    def __init__(self, bound: Bound) -> None:
+        capture, plan, record, self.used, self.precomputed, self.whole = self.bound = bound
+        self.capture, self.plan, self.record = capture, plan, record
         self.types = plan.output_types
         self.n_outputs = len(self.types)
         self.writer = Writer(
@@ -138,7 +139,7 @@ class Binding(Loops):
 
     def _type_of(self, output: int) -> str:
         """The type of an output, in the text."""
-        return self.writer.name("type", self.types[output])
+        return self.writer.sized("type", lambda bound: bound.types[output])
 
     def _given(self) -> dict[tuple[Any, ...], str]:
         """The containers among the arguments that a run needs: by their keys, what they are called.
@@ -207,17 +208,14 @@ class Binding(Loops):
             return False
         return address.text(lambda prefix, value: "owner") == f"owner.{address.name}"
 
-    def write(self) -> Any:
+    def write(self) -> FunctionText:
         w = self.writer
         n_externals = self.n_outputs + len(self.plan.input_types)
         # The last, if any, tells whose results are there.
         n_made = self.n_outputs + (self.precomputed is not None)
-        spare: list[Any] = []
-        w.names["spare"] = spare
         w.names["new_state"] = lambda: (native.pointers(n_externals), [None] * n_made)
-        w.names["handle"] = self.plan.handle
-        w.names["fail"] = functools.partial(_fail, self.plan, self.capture)
-        w.names["fill"] = functools.partial(_fill, self.capture)
+        for name, value in _OF_SIZES.items():
+            w.sized(name, value, numbered=False)
         locks = bool(self.in_place or self.slot_of_output)
         w.line("try:")
         w.line("externals, made = state = spare.pop()", 2)
@@ -311,7 +309,7 @@ class Binding(Loops):
         w.line(f"now = {name}.renewed(held)", depth + 1)
         w.line("if now is None:", depth + 1)
         w.line("spare.append(state)", depth + 2)
-        whole = w.name("whole", _Whole(self.capture, self.whole, self.used))
+        whole = w.sized("whole", lambda bound: _Whole(bound.capture, bound.whole, bound.used))
         w.line(f"return {whole}(leaves, given)", depth + 2)
         w.line("if made[-1] is not now[0]:", depth)
         first = self.n_outputs + len(self.capture.sources)
@@ -374,8 +372,13 @@ class Binding(Loops):
         return f"{text}[{key if type(key) is int else self.writer.name('key', key)}]"
 
     def _make(self, output: int) -> str:
-        make, ctype = native.storage(self.types[output].nbytes)
-        return f"{self.writer.name('make', make)}({self.writer.name('storage', ctype)})"
+        make = self.writer.sized(
+            "make", lambda bound: native.storage(bound.types[output].nbytes)[0]
+        )
+        kind = self.writer.sized(
+            "storage", lambda bound: native.storage(bound.types[output].nbytes)[1]
+        )
+        return f"{make}({kind})"
 
     def _fresh(self, output: int, depth: int) -> None:
         self.writer.line(f"externals[{output}] = b{output} = {self._make(output)}", depth)
@@ -393,7 +396,7 @@ class Binding(Loops):
 
     def _slot(self, output: int, depth: int) -> None:
         w, write = self.writer, self.slot_of_output[output]
-        kind = w.name("type", self.types[output])
+        kind = self._type_of(output)
         w.line(f"r{output} = made[{output}]", depth)
         w.line(
             f"if r{output} is None or {self._target(write)} is not r{output} "
@@ -426,7 +429,7 @@ class Binding(Loops):
             tensors = ", ".join(f"t{i}" for i in sources)
             datas = ", ".join(f"d{i}" for i in sources)
             buffers = ", ".join(f"b{i}" for i in range(n))
-            record = w.name("record", self.record)
+            record = w.sized("record", lambda bound: bound.record)
             more = self._recorded_with
             w.line(f"{record}([{tensors}], [{datas}], {results}, [{buffers}]{more})")
         put = w.name("set_record", set_record)
@@ -515,6 +518,18 @@ class Binding(Loops):
         sources = ", ".join(f"{what!r}: {local}" for what, local in found.items())
         made_name = self.writer.name("made", made)
         return f"{build_name}({made_name}, {results}, leaves, {{{sources}}})"
+
+
+def _storage_part(output: int, part: int, bound: Bound) -> Any:
+    return native.storage(bound.types[output].nbytes)[part]
+
+
+_OF_SIZES: dict[str, Callable[[Bound], Any]] = {
+    "spare": lambda _bound: [],
+    "handle": lambda bound: bound.plan.handle,
+    "fail": lambda bound: functools.partial(_fail, bound.plan, bound.capture),
+    "fill": lambda bound: functools.partial(_fill, bound.capture),
+}
 
 
 def _fail(

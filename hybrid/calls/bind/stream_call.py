@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hybrid.calls.bind.function_text import Bound, FunctionText
 from hybrid.calls.bind.generate import WRITER, Binding
 from hybrid.calls.bind.precomputed import PrecomputedResults
 from hybrid.eager.tensor import Tensor, refuse_leaked
@@ -27,12 +28,12 @@ class QueuedBinding(Binding):
     What calls Python waits for the stream, and ``now`` runs it.
     """
 
-    def __init__(self, *known: Any, now: Callable[..., Any]) -> None:
-        super().__init__(*known)
+    def __init__(self, bound: Bound, now: Callable[..., Any]) -> None:
+        super().__init__(bound)
         self.many_cells, self.many_slots, self.many_fresh = [], [], []
         self.now = now
 
-    def write(self) -> Any:
+    def write(self) -> FunctionText:
         w, sources = self.writer, self.capture.sources
         w.names["now"] = self.now
         w.names["start"] = _Start(self.plan, self.precomputed, self.whole)
@@ -50,7 +51,7 @@ class QueuedBinding(Binding):
             if count:
                 w.line(f"{''.join([f'{names}{i}, ' for i in range(count)])}= {values}")
         for output in self.slot_of_output:
-            kind = w.name("type", self.types[output])
+            kind = self._type_of(output)
             w.line(f"r{output} = new(Tensor)")
             w.line(f"r{output}.type, r{output}.content, r{output}.record = {kind}, b{output}, None")
         for output, source in self.cell_of_output.items():

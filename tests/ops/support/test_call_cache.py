@@ -5,6 +5,7 @@ import pytest
 
 import hybrid as hy
 from hybrid.errors import HybridError
+from hybrid.memory import native
 from hybrid.ops.support.call_cache import CALLS_BEFORE_LEARNING, CALLS_BEFORE_PLANNING
 from tests.helpers import same
 
@@ -217,3 +218,11 @@ def test_a_type_in_the_place_of_a_tensor_is_no_tensor():
         hy.nn.functional.linear(x, w)
     with pytest.raises(HybridError):
         hy.nn.functional.linear(x, w.type)
+
+
+def test_who_writes_to_a_lent_result_changes_no_later_one():
+    for _ in range(EARLY + 2):
+        made = hy.full((3, 3), 7.5)
+        assert made.tolist() == [[7.5] * 3] * 3
+        np.from_dlpack(made)
+        native.view(made.content, made.type.nbytes)[:] = bytes(made.type.nbytes)
