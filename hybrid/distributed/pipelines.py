@@ -6,12 +6,15 @@ from typing import Any
 
 from hybrid.core.layouts import Held, MeshAxis
 from hybrid.core.tree import tree_map
+from hybrid.distributed.eager_microbatches import EagerMicrobatches, require_rows
 from hybrid.distributed.meshes import Mesh, channel_for
 from hybrid.distributed.shared_tensors import hold_by
 from hybrid.distributed.strategies.captured_step import captured_step, require_same
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError, author_location
+from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.ir.interpreter import current
+from hybrid.nn.modules import hooks
+from hybrid.nn.modules.hooks import Hook
 from hybrid.nn.modules.module import Module
 from hybrid.ops.communication.pipeline_op import Pipe, pipeline_edge
 from hybrid.ops.support.operand_checks import require_choice
@@ -42,7 +45,8 @@ def pipeline(
     activations to keep; both have the same bits.  ``recompute``: a stage keeps what it was given,
     and computes its activations again.
 
-    An eager call computes all of the model on each rank.
+    An eager call computes all of the model on each rank, microbatch by microbatch, to the same
+    bits; of parameters that ranks share, all rows at once.
     """
     if not isinstance(model, Module):
         raise ArgumentTypeError(
@@ -75,6 +79,7 @@ def pipeline(
     )
     model.register_forward_pre_hook(_Entrance(pipe), with_kwargs=True)
     model.register_forward_hook(_Exit(pipe))
+    hooks.add(model, Hook("microbatches", EagerMicrobatches(pipe)))
     return model
 
 
@@ -131,13 +136,7 @@ class _Entrance:
         def mark(x: Any) -> Any:
             if not isinstance(x, Tensor) or not x.type.rank:
                 return x
-            if x.shape[0] % microbatches:
-                raise ShapeError(
-                    f"a batch of {x.shape[0]} rows and {microbatches} microbatches",
-                    at=author_location(),
-                    why="Each microbatch has equally many rows: of the first axis of arguments.",
-                    fix=f"give a multiple of {microbatches} rows, or pad the batch",
-                )
+            require_rows(x, microbatches)
             return pipeline_edge(x, pipe=tuple(self.pipe), begins=True)
 
         return tree_map(mark, args), tree_map(mark, kwargs)

@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import TextIO
 
 from hybrid.errors import MissingPackageError
+from hybrid.jobs.hosts import require_one_host
 from hybrid.jobs.job_link import SIZE, VARIABLE
 from hybrid.jobs.job_state import JobState, read, shared_files_of, tell
 
@@ -41,8 +42,9 @@ def launch(
     A job that fails is started again, ``max_restarts`` times at most; scripts find how often it
     has been in HYBRID_RESTARTS.  A rank that has failed is there again.  One whose process could
     not be started, or whose place is gone with what watched it, is not, if ``min_ranks``, by
-    default all, are left.
+    default all, are left.  ArgumentError where ``mpiexec`` would start ranks on other hosts.
     """
+    require_one_host(os.environ)
     mpiexec = _mpiexec()
     least = ranks if min_ranks is None else min_ranks
     for attempt in range(max_restarts + 1):
