@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from hybrid.errors import ArgumentError
-from hybrid.jobs.hosts import require_one_host
-from hybrid.jobs.launcher import launch
+from hybrid.jobs.launcher import launch, require_one_host
 
 HERE = socket.gethostname()
 LISTS = {
