@@ -13,9 +13,8 @@ import numpy as np
 
 from hybrid import nn, ops
 from hybrid.compress.functional import fake_quantize, quantize
-from hybrid.compress.prepared_steps import LEAST, first_steps, greatest_steps
 from hybrid.compress.quantized_sequences import QuantizedMultiheadAttention
-from hybrid.compress.scheme import Scheme
+from hybrid.compress.scheme import LEAST, Scheme, first_steps, greatest_steps
 from hybrid.core.types import float32
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from hybrid import ops
 from hybrid.core.dataclass import dataclass
 from hybrid.core.types import float32, int8
 from hybrid.eager.interop import asarray
@@ -17,6 +19,7 @@ from hybrid.ops.support.operand_checks import require_choice
 METHODS = ("dynamic", "static", "weight_only")
 SCHEMES = ("symmetric", "asymmetric", "nf4")
 HALF = 4  # bits, two of which lie in a byte
+LEAST = 1e-8  # of a step that is learnt: it stays positive, whatever an optimizer makes of it
 LONGEST = 65_793  # terms of a product whose sum of int8 times uint8 fits into int32
 
 
@@ -126,3 +129,18 @@ def blank_weight(weight: Tensor, axis: int | None) -> tuple[Tensor, Tensor]:
     """The same of a weight whose numbers are to come: zeros, and scales of 0."""
     shape = () if axis is None else (weight.shape[axis],)
     return zeros(weight.shape, dtype=int8), zeros(shape, dtype=float32)
+
+
+def first_steps(weight: Tensor, scheme: Scheme) -> Any:
+    """2 mean|w| / sqrt(high) of each output (Esser et al. 2020)."""
+    numbers = np.abs(weight.detach().numpy().astype(np.float32))
+    mean = numbers.mean(axis=tuple(range(1, numbers.ndim)))
+    step = 2 * mean / np.float32(math.sqrt(scheme.high))
+    return np.maximum(step, np.float32(LEAST))
+
+
+def greatest_steps(weight: Tensor, scheme: Scheme) -> Tensor:
+    """max|w| / high of each output."""
+    weight = weight.detach()
+    most = ops.max(ops.abs(weight), axis=tuple(range(1, weight.ndim)))
+    return ops.maximum(ops.divide(most, float(scheme.high)), LEAST)

@@ -19,11 +19,16 @@ from hybrid.calls.control_functions import cond
 from hybrid.compress.functional import fake_quantize, quantize
 from hybrid.compress.integer_products import Activations, static_linear, sums
 from hybrid.compress.prepared_attention import PreparedMultiheadAttention
-from hybrid.compress.prepared_steps import LEAST, first_steps, greatest_steps
 from hybrid.compress.quantization import require_names, require_plain
 from hybrid.compress.quantized_convolutions import CONVOLUTIONS, padded, static_convolution
 from hybrid.compress.quantized_layers import QuantizedLayer, QuantizedLinear, replaced
-from hybrid.compress.scheme import Scheme, require_bits
+from hybrid.compress.scheme import (
+    LEAST,
+    Scheme,
+    first_steps,
+    greatest_steps,
+    require_bits,
+)
 from hybrid.core.types import float32, int32, uint8
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor

@@ -216,7 +216,7 @@ class MpiChannel(Channel):
         waiting, call = list(requests), current_entry()
 
         def over() -> bool:
-            return MPI.Request.Testall(waiting)
+            return all_over(waiting)
 
         try:
             self._until(over, self._unheard, call, lambda: self._look(call))
@@ -483,3 +483,18 @@ def _failing(job: World) -> Iterator[None]:
     except MPI.Exception as error:
         job.refuse()
         raise job.failure(None, f"MPI failed: {error}") from error
+
+
+def all_over(requests: list[Any]) -> bool:
+    """Whether all ``requests`` are over; what MPI says of several is said of the first that failed.
+
+    MPI tells of several at once that one has failed ("See the MPI_ERROR field"), and not how.
+    """
+    try:
+        return MPI.Request.Testall(requests)
+    except MPI.Exception as error:
+        if error.Get_error_class() != MPI.ERR_IN_STATUS:
+            raise
+        for request in requests:  # those that are over have nothing left to say
+            request.Test()
+        raise

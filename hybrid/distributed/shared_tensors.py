@@ -11,6 +11,7 @@ from hybrid.core.types import TensorType
 from hybrid.distributed.meshes import Mesh
 from hybrid.errors import ArgumentError, ArgumentTypeError, AxisError, GradientError, ShapeError
 from hybrid.ir.interpreter import current
+from hybrid.nn.modules.parameter import SLICED
 from hybrid.ops.communication.layout_op import laid_out, rows_of
 
 
@@ -97,11 +98,33 @@ def hold_by(x: Any, layout: Layout) -> None:
 
 
 def whole(x: Any) -> Any:
-    """The tensor of which ranks share the parts, on each of them; they all call it."""
+    """The tensor of which ranks share the parts, on each of them; they all call it.
+
+    So it is of the slices that ranks have of parameters and gradients by ``data_parallel``'s
+    ``zero=2`` and 3.
+    """
     x = current().lift(x)
+    if SLICED:
+        found = _of_slices(x)
+        if found is not None:
+            return found
     if not current().traces and x.type.layout is None:
         return x
     return laid_out(x, layout=())
+
+
+def _of_slices(x: Any) -> Any:
+    """The whole of a parameter or gradient of which ``x`` is this rank's slice; None of others."""
+    leaf = getattr(x, "leaf", None)
+    slices = None if leaf is None else SLICED.get(leaf)
+    if slices is not None:
+        kind = slices.kind_of(x)
+        return None if x.type.shape == kind.shape else slices.wholes([x.detach()], [kind])[0]
+    for leaf, slices in SLICED.items():
+        if leaf.grad is x:
+            kind = slices.kind_of_leaf(leaf)
+            return None if kind is None else slices.wholes([x], [kind])[0]
+    return None
 
 
 def layout_of_spec(type: TensorType, mesh: Mesh, spec: Sequence[Any]) -> Layout:

@@ -17,7 +17,7 @@ from hybrid.config import advance_epoch
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
 from hybrid.ir.interpreter import ACTIVE
-from hybrid.ir.record import recording
+from hybrid.ir.record import Leaf, recording
 from hybrid.memory.channels import Channel
 from hybrid.nn.modules.parameter import SLICED
 from hybrid.ops.communication.collectives import all_gather, gather_parameters
@@ -52,6 +52,17 @@ class StateSlices:
 
     def __reduce__(self) -> Any:
         return _slices_of, (self.channel, self.parameters, self.buckets, self.zero, self.kinds)
+
+    def kind_of(self, p: Tensor) -> TensorType:
+        """The type of the whole parameter ``p``."""
+        return self.kinds[self.places[id(p)]]
+
+    def kind_of_leaf(self, leaf: Leaf) -> TensorType | None:
+        """The type of the whole parameter with this leaf; None: it has none here any more."""
+        for p, kind in zip(self.parameters, self.kinds, strict=True):
+            if getattr(p, "leaf", None) is leaf:
+                return kind
+        return None
 
     # Slices and back --------------------------------------------------------------------------
 

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
 import pytest
 
+import hybrid as hy
+import hybrid.distributed as dist
+from hybrid import nn
+from hybrid.errors import ShapeError
 from tests.distributed.ranks import require_well
 
 
@@ -25,3 +33,102 @@ def test_one_process_computes_all_stages() -> None:
 )
 def test_stages_hold_their_own(ranks: int) -> None:
     require_well(ranks, "held_stages.py")
+
+
+# Eager calls --------------------------------------------------------------------------------------
+
+
+class Noisy(nn.Module):
+    """A model that draws for its rows, and counts its calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(8, 4)
+        self.register_buffer("calls", hy.zeros(()))
+
+    def forward(self, x: Any, shift: Any) -> Any:
+        self.calls.assign(self.calls + 1)
+        noise = hy.random.normal(size=x.shape)
+        return self.out(x + noise + shift) * self.calls, "text"
+
+
+MODELS: dict[str, Callable[[], nn.Module]] = {
+    "layers": lambda: nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4)),
+    "dropout": lambda: nn.Sequential(nn.Linear(8, 16), nn.Dropout(0.3), nn.Linear(16, 4)),
+    "attention": lambda: nn.Sequential(
+        nn.Unflatten(1, (2, 4)), nn.TransformerEncoderLayer(4, 2, 8, dropout=0.2, batch_first=True)
+    ),
+    "noise": Noisy,
+}
+
+
+@pytest.mark.parametrize("microbatches", [3, 12])
+@pytest.mark.parametrize("kind", MODELS)
+def test_an_eager_step_has_the_bits_of_a_hybridized_one(kind: str, microbatches: int) -> None:
+    x = hy.asarray(np.random.default_rng(0).standard_normal((12, 8)).astype("f4"))
+    given = (x, x[:, :1]) if kind == "noise" else (x,)
+    found = []
+    for hybridized in (False, True):
+        hy.random.seed(3)
+        model = dist.pipeline(MODELS[kind](), stages=2, microbatches=microbatches)
+        optimizer = hy.optim.SGD(model.parameters(), lr=0.1, momentum=0.5)
+
+        def step(*given: Any, model: Any = model, optimizer: Any = optimizer) -> Any:
+            optimizer.zero_grad()
+            y = model(*given)
+            y = y[0] if isinstance(y, tuple) else y
+            penalty = sum((p * p).sum() for p in model.parameters())
+            loss = (y**2).mean() + 0.1 * penalty
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        run = hy.hybridize(step) if hybridized else step
+        losses = [run(*given).item() for _ in range(2)]
+        cells = [*model.parameters(), *model.buffers(), hy.random.default_generator().state]
+        found.append((losses, [cell.numpy().tobytes() for cell in cells]))
+    assert found[0][1] == found[1][1]
+    # The loss itself is a sum of those of microbatches in a plan.
+    np.testing.assert_allclose(found[0][0], found[1][0], rtol=1e-6)
+
+
+def test_eager_rows_are_those_of_microbatches() -> None:
+    model = dist.pipeline(nn.Linear(8, 4), stages=1, microbatches=5)
+    with pytest.raises(ShapeError) as caught:
+        model(hy.ones((12, 8)))
+    first, _, *rest = str(caught.value).splitlines()
+    assert first.startswith("a batch of 12 rows and 5 microbatches")
+    assert rest == [
+        "Each microbatch has equally many rows: of the first axis of arguments.",
+        "Fix: give a multiple of 5 rows, or pad the batch.",
+    ]
+
+
+def test_an_eager_loss_of_the_model_itself_is_that_of_all_rows() -> None:
+    class Mean(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.out = nn.Linear(8, 4)
+
+        def forward(self, x: Any) -> Any:
+            return self.out(x).mean() + hy.random.uniform(size=())
+
+    x = hy.asarray(np.random.default_rng(0).standard_normal((12, 8)).astype("f4"))
+    found = []
+    for microbatches in (1, 3):
+        hy.random.seed(0)
+        model = dist.pipeline(Mean(), stages=1, microbatches=microbatches)
+        found.append((model(x).item(), hy.random.default_generator().state.tolist()))
+    assert found[0] == found[1]
+
+
+def test_eager_batch_norms_are_refused() -> None:
+    model = dist.pipeline(nn.BatchNorm1d(8), stages=1, microbatches=3)
+    with pytest.raises(ShapeError) as caught:
+        model(hy.ones((12, 8)))
+    first, *_, why, fix = str(caught.value).splitlines()
+    assert first.startswith("batch_norm in a pipelined model cannot be computed by microbatches")
+    assert why == "It needs all of them at once, and a stage gets them one by one."
+    assert fix == "Fix: leave it out of the pipelined model, or give microbatches=1."
+    model.eval()
+    assert model(hy.ones((12, 8))).shape == (12, 8)

@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from hybrid.core.layouts import MeshAxis
+from hybrid.distributed.strategies import link_speeds
 from hybrid.distributed.strategies.captured_step import CapturedStep
 from hybrid.distributed.strategies.link_speeds import LinkSpeeds, volume
 from hybrid.distributed.strategies.mesh_search import MeshSearch
 from hybrid.distributed.strategies.pipelined_steps import seconds_of_stages
 from hybrid.errors import ArgumentError
 from hybrid.ir import Graph, Node
+from hybrid.memory.channels import Channel, open_channel
 from hybrid.passes.layouts.layout_search import HeldCell, LayoutSearch
 from hybrid.passes.layouts.local_graph import along
 from hybrid.passes.layouts.local_prices import LocalPrices, guessed
@@ -145,3 +147,31 @@ def test_stages_wait_for_what_is_sent() -> None:
     prices = {"tanh": 10.0, "send": 0.0, "recv": 3.0, "broadcast": 5.0}
     found = seconds_of_stages(list(map(graph_of, texts)), lambda n: prices[n.op.name], "pp")
     assert found == 10 + 3 + 10 + 10 + 5
+
+
+def test_all_ranks_go_by_the_speeds_of_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other ranks have another channel of the same name, which is quicker or slower."""
+    asked = []
+
+    def agreed(channel: Channel, numbers: list[float]) -> list[float]:
+        asked.append(channel)
+        return numbers
+
+    monkeypatch.setattr(link_speeds, "agreed", agreed)
+    monkeypatch.setattr(link_speeds, "_measured", {})
+    monkeypatch.setattr(link_speeds, "_runner_of", lambda *_: None)
+    monkeypatch.setattr(link_speeds, "seconds_of", lambda *_: 1e-6)
+    along, everyone = Channel("dp", 0, 2), Channel("all", 0, 4)
+    assert link_speeds.link_speeds(along, everyone).ranks == 2
+    assert asked == [everyone]
+
+
+def test_ranks_compare_what_they_agree_about() -> None:
+    class Compared(Channel):
+        def agree(self, entries: Any, *, eager: bool) -> None:
+            said.append((eager, [entry.what for entry in entries]))
+
+    said: list[Any] = []
+    channel = open_channel(Compared("compared", 0, 2))
+    assert link_speeds.agreed(channel, [1.0, 2.0]) == [1.0, 2.0]
+    assert said == [(True, ["agreeing about times f64[2]"])]

@@ -101,18 +101,19 @@ def _on(rows: Sequence[tuple[float, float]], moved: float) -> float:
 _measured: dict[str, LinkSpeeds] = {}
 
 
-def link_speeds(channel: Channel) -> LinkSpeeds:
-    """The speeds of the ranks of ``channel``, which all call it; measured once in a job.
+def link_speeds(channel: Channel, everyone: Channel) -> LinkSpeeds:
+    """The speeds of the ranks of ``channel``, which all ranks call; measured once in a job.
 
-    Each of them runs the same plans, and takes over what the first one has found.
+    Each of them runs the same plans, and takes over what the first of ``everyone`` has found: other
+    ranks have a channel of this name of their own, whose speeds are a little different.
     """
     found = _measured.get(channel.name)
     if found is None or found.ranks != channel.ranks:
-        found = _measured[channel.name] = _measure(channel)
+        found = _measured[channel.name] = _measure(channel, everyone)
     return found
 
 
-def _measure(channel: Channel) -> LinkSpeeds:
+def _measure(channel: Channel, everyone: Channel) -> LinkSpeeds:
     ranks = channel.ranks
     if ranks == 1:
         return LinkSpeeds(1, {})
@@ -128,7 +129,7 @@ def _measure(channel: Channel) -> LinkSpeeds:
     points: dict[str, list[tuple[float, float]]] = {name: [] for name in KINDS}
     least: dict[str, float] = {}
     # More bytes do not take less time: what other processes have taken the time for is left out.
-    for (name, moved), seconds in zip(rows[::-1], agreed(channel, times)[::-1], strict=True):
+    for (name, moved), seconds in zip(rows[::-1], agreed(everyone, times)[::-1], strict=True):
         least[name] = min(seconds, least.get(name, seconds))
         points[name].insert(0, (moved, least[name]))
     return LinkSpeeds(ranks, {name: tuple(own) for name, own in points.items()})
@@ -156,5 +157,8 @@ def agreed(channel: Channel, numbers: Sequence[float]) -> list[float]:
     if channel.ranks == 1 or not numbers:
         return [float(n) for n in numbers]
     given = np.asarray(numbers, float64.numpy)
-    with Doing(CollectiveCall("agreeing about times")):
-        return [float(n) for n in reach(channel.name, channel.ranks).broadcast(given, 0)]
+    call = CollectiveCall("agreeing about times", (tensor_type(float64, given.shape),))
+    with Doing(call) as entry:
+        here = reach(channel.name, channel.ranks)
+        here.agree([entry], eager=True)
+        return [float(n) for n in here.broadcast(given, 0)]

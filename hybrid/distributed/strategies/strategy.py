@@ -50,7 +50,11 @@ def strategy(
     _require(step, mesh, memory)
     captured = captured_step(step, examples, "a strategy", plain=True)
     require_same("strategy", f"memory={memory} {captured.graph}")
-    links = {name: link_speeds(mesh.channel(name)) for name in mesh.names if mesh.size(name) > 1}
+    links = {
+        name: link_speeds(mesh.channel(name), world_channel())
+        for name in mesh.names
+        if mesh.size(name) > 1
+    }
     # One search for all steps of a graph: for a training that begins again, say.
     key = str(captured.graph), captured.cells, mesh, memory is None, tuple(map(id, links.values()))
     if key not in _searched:

@@ -77,8 +77,9 @@ def around(module: Module, call: Callable[..., Any], args: Any, kwargs: Any) -> 
 
     Unlike the author's hooks it is no part of ``forward``: it is there around plans, too.
     """
-    for hook in of_kind(module, "around"):
-        return hook.function(module, call, args, kwargs)
+    for kind in ("around", "microbatches"):
+        for hook in of_kind(module, kind):
+            return hook.function(module, call, args, kwargs)
     return call(*args, **kwargs)
 
 

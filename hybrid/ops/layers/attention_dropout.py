@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -26,9 +27,15 @@ from hybrid.ops.layers.fused_attention import (
     shift_of,
     weights_of,
 )
-from hybrid.ops.state.random_numbers import drop_again, drop_reference, random_type
+from hybrid.ops.state.random_numbers import (
+    drop_again,
+    drop_reference,
+    random_type,
+    stretch_state,
+)
 from hybrid.ops.support.batching import no_draws
 from hybrid.ops.support.derivatives import unbroadcast
+from hybrid.ops.support.shared_work import SharedWay
 
 
 def _drop(state: Any, rate: float) -> Drop:
@@ -148,6 +155,54 @@ def attention_dropped_pull_vjp(
     drop = _drop(state, rate)
     *others, of_scores = pulled_again(cts, weights, ct, shift, q, k, v, scale, drop)
     return *others, lambda: unbroadcast(of_scores, mask), None
+
+
+# Rows of a batch need no others: each has a stretch of what is drawn for all of them.
+
+
+def _by_rows(cut, operands, results, compute):
+    *tensors, mask, _ = operands
+    split = cut.of(tensors[0], 0)
+    if split is None or min(t.rank for t in tensors) < 2 or tensors[0].rank < 3:
+        return []
+    rows = tensors[0].shape[0]
+    if any([t.shape[0] != rows for t in tensors]):
+        return []
+    own = mask.rank == tensors[-1].rank and mask.shape[0] == rows
+    return [
+        SharedWay(
+            (*[split] * len(tensors), split if own else None, None),
+            (split,) * len(results),
+            compute,
+            alone=True,
+        )
+    ]
+
+
+def _numbers(q, k):
+    """How many are drawn: one for each query and key."""
+    return math.prod(q.type.shape[:-1]) * k.type.shape[-2]
+
+
+@dropped_mean.shares
+def attention_dropped_shares(cut, operands, results, **_attrs):
+    return _by_rows(cut, operands, results, _dropped_of_rows)
+
+
+def _dropped_of_rows(work, q, k, v, mask, state, **attrs):
+    state = stretch_state(work, state, _numbers(q, k))
+    return work.call("attention_dropped", q, k, v, mask, state, **attrs)
+
+
+@attention_dropped_pull.shares
+def attention_dropped_pull_shares(cut, operands, results, **_attrs):
+    return _by_rows(cut, operands, results, _pulled_of_rows)
+
+
+def _pulled_of_rows(work, *operands, **attrs):
+    *tensors, state = operands
+    state = stretch_state(work, state, _numbers(tensors[3], tensors[4]))
+    return work.call("attention_dropped_pull", *tensors, state, **attrs)
 
 
 def _dropped_samples(draw):

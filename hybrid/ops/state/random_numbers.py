@@ -34,6 +34,7 @@ from hybrid.ops.support.operand_checks import (
     require_floating,
     require_shape,
 )
+from hybrid.ops.support.shared_work import SharedWay
 
 _BLOCKS = 16  # counters that one group of words comes from
 
@@ -262,6 +263,27 @@ def drop_vjp(ct, _y, _x, state, *, rate):
 @drop_again.jvp
 def drop_jvp(tangents, _y, _x, state, *, rate):
     return None if tangents[0] is None else drop_again(tangents[0], state, rate=rate)
+
+
+@drop.shares
+@drop_again.shares
+def drop_shares(cut, operands, results, *, rate):
+    split = cut.of(operands[0], 0) if operands[0].rank else None
+    return [] if split is None else [SharedWay((split, None), (split,), _drop_rows, alone=True)]
+
+
+def _drop_rows(work, x, state, **attrs):
+    """What is dropped of the rows of one rank: by the stretch that they have of the whole draw."""
+    return work.call("drop", x, stretch_state(work, state, x.type.size), **attrs)
+
+
+def stretch_state(work, state, size):
+    """The state of the stretch of one rank, each of which has ``size`` numbers of a draw."""
+    first = work.call("full", shape=(1,), value=work.axis.rank * size, dtype=int64)
+    if state.type.shape == (2,):
+        return work.call("concat", state, first, axis=0)
+    zeros = work.call("full", shape=(2,), value=0, dtype=int64)
+    return work.call("add", state, work.call("concat", zeros, first, axis=0))
 
 
 drop.batch(no_draws)

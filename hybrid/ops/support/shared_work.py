@@ -45,13 +45,15 @@ class SharedWay(NamedTuple):
 
     ``compute(work, *operands, **attrs)`` returns the results, values both of a graph; see ``Work``
     of ``hybrid/passes/layouts/work.py``.  ``attrs(attrs, results)`` are those of the op for parts
-    of types ``results``, where they depend on sizes.
+    of types ``results``, where they depend on sizes.  ``alone``: ranks ask each other nothing when
+    they ``compute`` it, so it can be done by parts of a batch one after the other, too.
     """
 
     operands: tuple[Placement, ...]
     results: tuple[Placement, ...]
     compute: Callable[..., Any] | None = None
     attrs: Callable[..., dict[str, Any]] | None = None
+    alone: bool = False
 
 
 Rule = Callable[..., list[SharedWay]]

@@ -119,7 +119,7 @@ def _in_time(node: Node, way: SharedWay) -> bool:
         return node.op is pipeline_edge and not node.attributes["begins"]
     if node.op is pipeline_edge and node.attributes["begins"]:
         return way.results == (Split(0),)
-    return way.compute is None or node.op.name == "mean"
+    return way.compute is None or way.alone or node.op.name == "mean"
 
 
 def not_by_microbatches(node: Node, pipe: Pipe) -> ShapeError:

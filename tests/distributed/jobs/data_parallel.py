@@ -234,6 +234,19 @@ if SIZE > 1:
         same(deep(3, rows)[0], deep(2, rows)[0])
     same(deep(3, (8, 8), times=2)[0], deep(2, (8, 8), times=2)[0])
 
+# What ranks have slices of, as a whole ------------------------------------------------------------
+
+for zero in (2, 3):
+    hy.random.seed(1)
+    net = nn.Linear(5, 3)
+    weight = net.weight.detach().numpy().copy()
+    dist.data_parallel(net, hy.optim.SGD(net.parameters(), lr=0.1), zero=zero)
+    assert dist.whole(net.weight).numpy().tobytes() == weight.tobytes()
+    dist.mean(net(hy.ones((SIZE, 5))[dist.rows(SIZE)]).sum(axis=1)).backward()
+    assert (dist.whole(net.weight.grad).numpy() == 1).all()
+    assert dist.whole(net.bias.grad).tolist() == [1.0] * 3
+    assert dist.whole(hy.ones(2)).tolist() == [1.0, 1.0]
+
 # Copies: averages of weights, and what is pickled ------------------------------------------------
 
 for zero, shards in ((0, "ranks"), (3, 4)):
