@@ -274,6 +274,7 @@ class Guards:
                 or type(now) is OptionalValue
                 or type(now) in (list, dict)  # which the capture has made
                 or holds_tensor(begun)
+                or now is MISSING
                 or (is_plain(now) and (stood_in or not self.matching.exactly(value)(now)))
             )
             if written and own(place.key, [now]) and not _of_class(place.owner, place.name):
