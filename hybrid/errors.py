@@ -218,6 +218,10 @@ class UncapturedCallError(EagerOnlyError):
     """One call alone is to run eagerly: it raises, or has sizes that no plan is made for."""
 
 
+class ModelBuiltError(UncapturedCallError):
+    """A call builds modules: it runs eagerly, and others do so for good if they go on to build."""
+
+
 class PathError(CaptureError):
     """A size differs between paths, or depends on values in one: each path is captured by itself.
 

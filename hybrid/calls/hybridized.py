@@ -31,6 +31,7 @@ from hybrid.errors import (
     CaptureError,
     CutShortError,
     EagerOnlyError,
+    ModelBuiltError,
     TracedBoolError,
     UncapturedCallError,
     author_location,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:  # conversion and explanations are imported with the first cap
     from hybrid.explain.explanation import Explanation
 
 MODES = ("auto", "trace", "ast")
+_BUILDS = 3  # calls that build modules, before others of their family run eagerly for good
 
 
 class Hybridized(StagedCalls):
@@ -102,6 +104,7 @@ class Hybridized(StagedCalls):
         self._warned: set[str] = set()
         self._paths = Paths()  # what captures have found out about sizes that depend on values
         self._eager: set[Hashable] = set()  # families of calls that no plan gives the bits of
+        self._building: dict[Hashable, int] = {}  # how often calls of a family have built modules
         self._new_ledger()
 
     def _new_ledger(self) -> None:
@@ -193,7 +196,13 @@ class Hybridized(StagedCalls):
             return self(*args, **kwargs)
         except UnpaidPlan as unpaid:
             return self._runs.unpaid(unpaid.request, unpaid.begin)
-        except UncapturedCallError:
+        except UncapturedCallError as error:
+            if isinstance(error, ModelBuiltError):
+                family = family_key(key, leaves)
+                self._building[family] = count = self._building.get(family, 0) + 1
+                if count == _BUILDS:
+                    self._eager.add(family)
+                    self._warn(error)
             return self.function(*args, **kwargs)
         except EagerOnlyError as error:
             if len(self._eager) >= 4 * self.options["max_plans"]:

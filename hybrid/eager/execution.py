@@ -296,6 +296,8 @@ def _common_dtype(interpreter: Any, op: Op, operands: Sequence[Any]) -> DType:
         elif isinstance(t, (np.ndarray, np.generic, list, tuple)):
             dtype = interpreter.lift(t).type.dtype
             found = dtype if found is None else promote(found, dtype)
+        elif type(t) not in (bool, int, float) and issubclass(type(t), (int, float)):
+            return _common_dtype(interpreter, op, [plain_number(each) for each in operands])
     for t in operands:
         if t.__class__ in (bool, int, float):  # which a traced number says it is
             found = dtype_of(t.__class__) if found is None else promote_scalar(found, t)
@@ -319,6 +321,8 @@ def as_tensor(obj: Any, dtype: DType | None = None) -> Tensor:
         return scalar(obj, dtype or dtype_of(type(obj)))
     if isinstance(obj, (np.ndarray, np.generic)):
         return from_numpy(np.asarray(obj), dtype)
+    if issubclass(type(obj), (int, float)):  # an IntEnum, say
+        return as_tensor(plain_number(obj), dtype)
     if isinstance(obj, (list, tuple)):
         return (
             stacked(obj, dtype)
@@ -326,6 +330,16 @@ def as_tensor(obj: Any, dtype: DType | None = None) -> Tensor:
             else from_numpy(_array_of_list(obj, dtype), dtype)
         )
     return from_numpy(array_from(obj), dtype)
+
+
+def plain_number(obj: Any) -> Any:
+    """The int or float that an object of a class derived from these is; anything else itself."""
+    kind = type(obj)
+    if kind in (bool, int, float) or issubclass(kind, np.generic):
+        return obj
+    if issubclass(kind, int):
+        return int.__index__(obj)
+    return float.__float__(obj) if issubclass(kind, float) else obj
 
 
 def array_from(obj: Any) -> np.ndarray:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
+import inspect
 import itertools
 import operator
 import sys
@@ -47,6 +48,10 @@ _DECORATED = next(
     if isinstance(constant, types.CodeType)
 )
 _MANAGING = contextlib.contextmanager(lambda: iter(())).__code__
+_DISPATCHING = functools.singledispatch(lambda _: None).__code__
+_DISPATCHING_METHOD = getattr(
+    functools.singledispatchmethod(lambda _: None).__get__(None, object), "__code__", None
+)
 _PACKAGES = ("site-packages", "dist-packages")
 FUNCTIONS = (types.FunctionType, types.MethodType, functools.partial, CACHE)
 # Library functions that call what they are given.
@@ -186,7 +191,12 @@ def converted(function: Any) -> Any:
     if isinstance(function, types.FunctionType):
         if is_users(function):
             return convert(function)
-        return _managing(function) or _decorated(function) or _with_functions(function)
+        return (
+            _managing(function)
+            or _decorated(function)
+            or _dispatching(function)
+            or _with_functions(function)
+        )
     if isinstance(function, types.MethodType):
         inner = function.__func__
         if isinstance(inner, types.FunctionType) and is_users(inner):
@@ -223,6 +233,31 @@ def _managing(function: Any) -> Any:
     inner = function.__wrapped__
     users = isinstance(inner, types.FunctionType) and is_users(inner)
     return contextlib.contextmanager(converted(inner)) if users else None
+
+
+def _dispatching(function: Any) -> Any:
+    """A function of ``functools.singledispatch``, or a method, that calls conversions."""
+    code = getattr(function, "__code__", None)
+    if code is _DISPATCHING:
+        dispatch, bind = function.dispatch, None
+    elif code is _DISPATCHING_METHOD and code is not None:
+        variables = inspect.getclosurevars(function).nonlocals
+        dispatch = variables["self"].dispatcher.dispatch
+        bind = variables["obj"], variables["cls"]
+    else:
+        return None
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if not args:
+            return function(*args, **kwargs)  # raises what it raises
+        kind = args[0].__class__
+        chosen = dispatch(kind)
+        what = f"what {function.__name__} does with a {kind.__name__}"
+        current().count_on(what, lambda: id(dispatch(kind)), id(chosen))
+        made = chosen if bind is None else chosen.__get__(*bind)
+        return converted(made)(*args, **kwargs)
+
+    return call
 
 
 def _decorated(function: Any) -> Any:

@@ -212,10 +212,10 @@ class Rebuilding(Module):
 
 class Deleting(Module):
     def __init__(self):
-        self.cache = 1
+        self.weight = Parameter([1.0])
 
     def forward(self, x):
-        del self.cache
+        del self.weight
         return x
 
 
@@ -224,7 +224,7 @@ class Deleting(Module):
     [
         (Counting, "Counting changed Counting.count while it was captured"),
         (Rebuilding, "Rebuilding.weight was replaced inside a hybridized function"),
-        (Deleting, "Deleting.cache was deleted inside a hybridized function"),
+        (Deleting, "Deleting.weight was deleted inside a hybridized function"),
     ],
 )
 def test_what_a_plan_cannot_repeat_is_refused(kind, message):

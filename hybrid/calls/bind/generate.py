@@ -35,6 +35,7 @@ from hybrid.ops.flow.control import py_call
 from hybrid.plan import Plan
 from hybrid.trace.capture.captured_graph import Capture, PlaceWrite, Source, TreeRecipe, build
 from hybrid.trace.places.address import GIVEN, Address, ArgumentLeaf
+from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.places.objects import empty, filled
 from hybrid.trace.places.place import CONTENT, is_hooked, put_attribute, refill
 
@@ -493,7 +494,8 @@ class Binding(Loops):
         """The statement that sets the target; hooks of the author's have been captured."""
         w, owner, name = self.writer, write.address.owner, write.address.name
         if name == CONTENT or type(owner) is ArgumentLeaf or not is_hooked(owner, name):
-            return f"{target} = {value}"
+            deletes = write.recipe.leaves == (("constant", MISSING),)
+            return f"del {target}" if deletes else f"{target} = {value}"
         return f"{w.name('put', put_attribute)}({w.name('owner', owner)}, {name!r}, {value})"
 
     def _value(self, made: TreeRecipe, results: str) -> str:

@@ -10,9 +10,11 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from hybrid.calls.control_functions import cond
 from hybrid.errors import OF_CAPTURE, ArgumentTypeError, CaptureError, author_location
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.nn.modules.gradient_hooks import Watched
+from hybrid.trace.values.optional import OptionalValue
 
 if TYPE_CHECKING:
     from hybrid.nn.modules.module import Module
@@ -105,27 +107,40 @@ def called(module: Module, forward: Callable[..., Any], args: Any, kwargs: Any) 
 def _before(module: Module, args: Any, kwargs: Any) -> tuple[Any, Any]:
     for hook in of_kind(module, "forward_pre"):
         found = _call(hook, module, args, kwargs)
-        if found is None:
-            continue
-        if not hook.with_kwargs:
-            args = found if isinstance(found, tuple) else (found,)
-        elif isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], dict):
-            args, kwargs = found
-        else:
-            raise ArgumentTypeError(
-                f"a forward pre-hook of {type(module).__name__} returned a {type(found).__name__}",
-                why="With with_kwargs=True it returns None or (args, kwargs).",
-            )
+        if type(found) is OptionalValue:
+            new = _replacing(hook, module, found.value, kwargs)
+            args, kwargs = _either(found, new, (args, kwargs))
+        elif found is not None:
+            args, kwargs = _replacing(hook, module, found, kwargs)
     return args, kwargs
+
+
+def _replacing(hook: Hook, module: Module, found: Any, kwargs: Any) -> tuple[Any, Any]:
+    """The arguments that a pre-hook which has returned ``found`` gives."""
+    if not hook.with_kwargs:
+        return (found if isinstance(found, tuple) else (found,)), kwargs
+    if isinstance(found, tuple) and len(found) == 2 and isinstance(found[1], dict):
+        return found
+    raise ArgumentTypeError(
+        f"a forward pre-hook of {type(module).__name__} returned a {type(found).__name__}",
+        why="With with_kwargs=True it returns None or (args, kwargs).",
+    )
 
 
 def _after(module: Module, args: Any, kwargs: Any, result: Any, begun: list[Hook]) -> Any:
     for hook in of_kind(module, "forward"):
         begun.append(hook)
         found = _call(hook, module, args, kwargs, result)
-        if found is not None:
+        if type(found) is OptionalValue:
+            result = _either(found, found.value, result)
+        elif found is not None:
             result = found
     return result
+
+
+def _either(found: OptionalValue, value: Any, other: Any) -> Any:
+    """``value`` where the hook has returned something, and ``other`` where it has not."""
+    return cond(found.flag, lambda: value, lambda: other)
 
 
 def _watched(module: Module) -> Watched | None:
@@ -136,6 +151,6 @@ def _watched(module: Module) -> Watched | None:
 
 
 def _call(hook: Hook, module: Module, args: Any, kwargs: Any, *result: Any) -> Any:
-    function = current().converted(hook.function) if ACTIVE else hook.function
+    function = current().converted(hook.function, True) if ACTIVE else hook.function
     given = (args, kwargs) if hook.with_kwargs else (args,)
     return function(module, *given, *result)

@@ -15,7 +15,13 @@ from hybrid.core.tree import flatten
 from hybrid.eager.streams import submit
 from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import STATE
-from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, author_location
+from hybrid.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    CaptureError,
+    ModelBuiltError,
+    author_location,
+)
 from hybrid.ir import Graph, Value
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.nn.modules import hooks, registry
@@ -91,6 +97,14 @@ class Module:
         arranged = id(self) in current().built and not any(
             isinstance(part, Parameter) and isinstance(part.content, Value) for part in parts
         )
+        built = current().built
+        if parts and not arranged and any(id(module) in built for module in (self, *parts)):
+            raise ModelBuiltError(
+                f"a {type(self).__name__} is built inside",
+                at=author_location(),
+                why="A plan repeats what is computed, not how a model is built.",
+                fix="build it outside, or keep it where the next call finds it",
+            )
         if parts and not arranged:
             raise CaptureError(
                 f"{type(self).__name__}.{name} was replaced inside a hybridized function",
@@ -122,12 +136,15 @@ class Module:
 
     def __delattr__(self, name: str) -> None:
         if ACTIVE and current().traces:
-            raise CaptureError(
-                f"{type(self).__name__}.{name} was deleted inside a hybridized function",
-                at=author_location(),
-                why="A plan cannot repeat that.",
-                fix="assign None, or delete it outside",
-            )
+            registered = isinstance(self.__dict__.get(name), (Parameter, Module))
+            if registered or name in self._buffers:
+                raise CaptureError(
+                    f"{type(self).__name__}.{name} was deleted inside a hybridized function",
+                    at=author_location(),
+                    why="A plan repeats what is computed, not how a model is built.",
+                    fix="delete it outside",
+                )
+            current().will_write_attribute(self, name)
         object.__delattr__(self, name)
         self._forget(name)
         advance_epoch()

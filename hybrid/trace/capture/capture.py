@@ -220,7 +220,7 @@ class _CaptureBuilder:
         refuse_written(tracer.indefinite_values)
         lasting_places = self.lasting_places()
         written = [
-            (place, self.require_value(final[key]))
+            (place, final[key])
             for key, place in lasting_places.items()
             if place.written and self.changed(place, final[key])
         ]
@@ -386,17 +386,6 @@ class _CaptureBuilder:
                 if address is not None or id(leaf) in self.guards.outside:
                     found.append((index, address or leaf))
         return found
-
-    def require_value(self, value: Any) -> Any:
-        """Return the final ``value`` of a place; raise if the place was deleted."""
-        if value is MISSING:
-            raise CaptureError(
-                f"{self.tracer.builder.name} deleted an attribute that holds a tensor",
-                at=self.known.at,
-                why="A plan cannot repeat that.",
-                fix="assign None, or delete it outside",
-            )
-        return value
 
     def output(self, leaf: Tensor) -> int:
         """Return the index of the graph result for a traced tensor, adding it if it is new."""

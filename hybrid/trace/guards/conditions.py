@@ -318,6 +318,7 @@ class Guards:
                 or place.name == "__class__"
                 or id(now) in self.known
                 or not asked.isdisjoint((id(now), id(begun)))
+                or now is MISSING
                 or (is_plain(now) and (stood_in or not self.matching.exactly(value)(now)))
             )
             elsewhere = place.is_elsewhere() or _of_class(place.owner, place.name)

@@ -384,6 +384,10 @@ class Reads:
                         self.visit(argument)
                 elif isinstance(content, contextlib.ContextDecorator):
                     self.visit(content)
+            dispatched = vars(function).get("registry")  # of functools.singledispatch
+            if isinstance(dispatched, types.MappingProxyType):
+                for implementation in dispatched.values():
+                    self.visit(implementation)
             return
         self.codes[function.__code__] = None
         # Layers and optimizers of this package keep no settings in globals and defaults: no guards.
@@ -499,4 +503,6 @@ def _plain_function(member: Any) -> types.FunctionType | None:
         member = member.fget
     if isinstance(member, functools.cached_property):
         member = member.func
+    if isinstance(member, functools.singledispatchmethod):
+        member = member.dispatcher
     return member if isinstance(member, types.FunctionType) else None

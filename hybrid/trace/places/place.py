@@ -143,9 +143,9 @@ def put_attribute(owner: Any, name: str, value: Any) -> None:
 
 
 def is_hooked(owner: Any, name: str) -> bool:
-    """Return whether an assignment to the attribute would run the author's code."""
-    setter = type(owner).__setattr__
-    hooked = isinstance(setter, types.FunctionType) and not of_package(setter.__code__)
+    """Return whether setting or deleting the attribute would run the author's code."""
+    hooks = (type(owner).__setattr__, type(owner).__delattr__)
+    hooked = any(isinstance(h, types.FunctionType) and not of_package(h.__code__) for h in hooks)
     return hooked or is_described(type(owner), name)
 
 
