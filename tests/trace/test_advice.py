@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import contextvars
+import concurrent.futures
 import copy
 import uuid
 
@@ -13,9 +13,6 @@ from hybrid.errors import (
     LeakedValueError,
 )
 from tests.advice import P, Row, S, around, check, named
-
-KEPT: contextvars.ContextVar = contextvars.ContextVar("kept")
-
 
 # What outlives the call ---------------------------------------------------------------------------
 
@@ -311,14 +308,15 @@ def converting_what_it_returns(x):
 
 
 def kept_by_a_library(x):
-    KEPT.set(x + 1)
+    S.kept.set_result(x + 1)
     return x
 
 
 @around
 def leaking_outside(wrap, x):
+    S.kept = concurrent.futures.Future()
     wrap(kept_by_a_library)(x)
-    return KEPT.get() + 1
+    return S.kept.result() + 1
 
 
 @around

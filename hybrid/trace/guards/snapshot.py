@@ -62,9 +62,11 @@ class WatchedPlace:
             arrays=self.arrays,
         )
 
-    def _put_away(self, _before: Any) -> None:
-        """Remove what has come to hide the attribute of the class."""
-        if self.is_hidden():
+    def _put_away(self, value: Any) -> None:
+        """Remove what has come to hide the attribute of the class, or put it again."""
+        if value is not self.value:
+            write_place(self.owner, self.name, value)
+        elif self.is_hidden():
             write_place(self.owner, self.name, MISSING)
 
     def is_hidden(self) -> bool:

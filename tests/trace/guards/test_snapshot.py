@@ -166,3 +166,23 @@ def test_it_is_forgotten_with_the_capture() -> None:
     guards = function._table.all()[0].capture.guards
     assert guards.snapshot.places == guards.snapshot.absent == []
     assert guards.reads is None
+
+
+def test_an_attribute_in_place_of_that_of_the_class() -> None:
+    class Config:
+        level = 0
+
+    config = Config()
+    found = snapshot_of(lambda x: x * config.level)
+    config.level = 5
+    (difference,) = found.differences(cached=False)
+    difference.undo()
+    assert vars(config) == {}
+    difference.redo()
+    assert vars(config) == {"level": 5}
+    del config.level
+    Config.level = 7
+    assert list(found.changed()) == []  # it is a place of the class
+    (difference,) = found.differences(cached=False)
+    difference.undo()
+    assert vars(config) == {} and Config.level == 7
