@@ -23,7 +23,7 @@ from hybrid.calls.files.trust import key, mac, make_folder, require_own, same
 from hybrid.errors import author_frame
 
 SUFFIX = ".plan"
-FORMAT = "hybrid-plan 4"
+FORMAT = "hybrid-plan 5"
 LARGEST = 64 << 20  # bytes of one file
 _STALE = 3600.0  # seconds after which a file that was never finished is taken away
 

@@ -68,7 +68,7 @@ DAMAGE: dict[str, Callable[[bytes], bytes]] = {
     "more": lambda content: content + b" ",
     "zeros": lambda content: bytes(len(content)),
     "one bit": lambda content: content[:-9] + bytes([content[-9] ^ 1]) + content[-8:],
-    "another version": lambda content: content.replace(b"hybrid-plan 4", b"hybrid-plan 1", 1),
+    "another version": lambda content: content.replace(b"hybrid-plan 5", b"hybrid-plan 1", 1),
     "an image": lambda content: b"\x89PNG\r\n\x1a\n" + content,
     "of something else": with_digest,
     "no JSON": lambda content: store.signed(b"[1,"),
