@@ -21,13 +21,14 @@ def flows_of(graph: Graph, params: Sequence[bool], *, surely: bool = False) -> l
     """
     flows = dict(zip(graph.params, params, strict=True))
     for node in graph.nodes:
-        reached = _node_flows(node, [flows[v] for v in node.operands], surely)
+        reached = node_flows(node, [flows[v] for v in node.operands], surely)
         for value, flow in zip(node.results, reached, strict=True):
             flows[value] = flow and value.type.floating
     return [flows[v] for v in graph.results]
 
 
-def _node_flows(node: Node, operands: Sequence[bool], surely: bool) -> Sequence[bool]:
+def node_flows(node: Node, operands: Sequence[bool], surely: bool = False) -> Sequence[bool]:
+    """The flags of results of ``node`` that gradients reach from the ``operands`` marked."""
     if node.op.record_of is not None:
         return [operands[node.op.record_of]]
     if not any(operands):

@@ -66,17 +66,23 @@ def history(
     roots: Iterable[AnyRecord | None],
     ends: Collection[Node] = (),
     spent: set[Node] | None = None,
+    calls: dict[Node, set[int]] | None = None,
 ) -> list[Node]:
     """All nodes that ``roots`` came from, in the order of their making; not beyond ``ends``.
 
     GradientError where a part has been used by backward() already.  With ``spent`` that is no
     error yet behind a call of a plan, which may not have used that operand: it goes there.
+    ``calls`` gets the calls of plans with several results, and which of these are met.
     """
     found: set[Node] = set()
-    stack = [node_of(r)[0] for r in roots if r is not None]
+    stack = [r for r in roots if r is not None]
+    calls = {} if calls is None else calls
     while stack:
-        node = stack.pop()
-        if node not in found:
+        record = stack.pop()
+        node, index = node_of(record)
+        apart = type(record) is Output and getattr(node.op, "may_skip", False)
+        met = calls.setdefault(node, set()) if apart else ()
+        if index not in met if apart else node not in found:
             if node is LOST:
                 raise GradientError(
                     "the history of a value went with the call that wrote it and then raised",
@@ -96,13 +102,20 @@ def history(
             if type(node) is Record and node.saved is None:
                 raise _spent()
             found.add(node)
+            if apart:
+                met.add(index)
+                if index in node.attrs["spent"]:
+                    raise _spent()
             if node in ends or not node.parents:
                 continue
-            parents = [node_of(p)[0] for p in node.parents if p is not None]
+            parents = [p for p in node.parents if p is not None]
+            if apart:
+                parents = node.op.parents_of(node, index)
             if spent is not None and getattr(node.op, "may_skip", False):
-                used = [p for p in parents if type(p) is Record and p.saved is None]
+                used = [p for p in (node_of(p)[0] for p in parents) if type(p) is Record]
+                used = [p for p in used if p.saved is None]
                 spent.update(p for p in used if p is not LOST and p is not SEVERED)
-                parents = [p for p in parents if p not in spent]
+                parents = [p for p in parents if node_of(p)[0] not in spent]
             stack.extend(parents)
     return sorted(found, key=lambda node: node.sequence)
 
@@ -519,12 +532,13 @@ def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> 
             fix="set requires_grad = True on the tensors to differentiate by",
         )
     seed = seed_for(root, gradient)
-    nodes = history([root.record], spent=set())
-    leaves = [node for node in nodes if isinstance(node, Leaf)]
+    calls: dict[Node, set[int]] = {}
+    nodes = history([root.record], spent=set(), calls=calls)
+    leaves = [node for node in nodes if isinstance(node, Leaf) and not node.frozen]
     interpreter = current()
-    calls = [leaf.call for leaf in leaves if type(leaf) is ShardLeaf] if ShardLeaf.used else None
+    shards = [leaf.call for leaf in leaves if type(leaf) is ShardLeaf] if ShardLeaf.used else None
     with recording(False), interpreter.going_back([node_of(root.record)[0]], nodes):
-        back = calls[0].way_back(root.record, nodes) if calls else None
+        back = shards[0].way_back(root.record, nodes) if shards else None
         if back is not None:
             seed = back.weighed(seed)
         with nullcontext() if back is None else back.under_way(leaves) as told:
@@ -543,7 +557,8 @@ def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> 
                     new = (old if isinstance(old, Tensor) else old.or_nothing()) + neutral(grad)
                 interpreter.write_tensor_attribute(leaf, "grad", new)
     if not retain_graph:
-        interpreter.use_up([node for node in nodes if type(node) is Record])
+        unused = {node for node, met in calls.items() if not node.op.use_up(node, met)}
+        interpreter.use_up([n for n in nodes if type(n) is Record and n not in unused])
 
 
 def refuse_foreign(leaves: Sequence[Leaf], grads: Sequence[Ct | None]) -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, NamedTuple, Protocol
 
 from hybrid import ops
 from hybrid.autodiff.presence import Ct, OptionalCt, added, flag, neutral, nothing, optional_ct
+from hybrid.autodiff.shared_histories import SharedHistories
 from hybrid.autodiff.tape import Pull, node_of, pulled_back
 from hybrid.calls.bind.function_text import Bound, FunctionText
 from hybrid.calls.bind.generate import bind, holds
@@ -23,7 +24,15 @@ from hybrid.eager.launch import call_plan
 from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import STATE
 from hybrid.ir.interpreter import current
-from hybrid.ir.record import SEVERED, Leaf, Output, Record, is_recording, recording
+from hybrid.ir.record import (
+    SEVERED,
+    AnyRecord,
+    Leaf,
+    Output,
+    Record,
+    is_recording,
+    recording,
+)
 from hybrid.memory.native import plan_nbytes
 from hybrid.ops.support.operand_checks import plural
 from hybrid.passes.layouts.local_graph import laid_like
@@ -253,7 +262,7 @@ def record_gradient(
         return
     record = Record(
         op,
-        {"regions": ()},
+        {"regions": (), "spent": set()},
         tuple(tensors[i].record for i in gradient.inputs),
         tuple(saved),
         tuple(t.type for t in outputs),
@@ -294,8 +303,27 @@ class CallOp:
         self.planned = planned
         self.plans: dict[Backward, Plan] = {}
 
+    @cached_attribute
+    def histories(self) -> SharedHistories:
+        """What of the histories of the results is common to them."""
+        capture = self.planned.capture
+        inputs, outputs = capture.gradient.inputs, capture.gradient.outputs
+        return SharedHistories(capture.graph, inputs, outputs, capture.recorded)
+
+    def parents_of(self, record: Record, output: int) -> list[AnyRecord]:
+        """The records of the operands that ``output`` came from."""
+        found = [record.parents[at] for at in self.histories.inputs_of(output)]
+        return [parent for parent in found if parent is not None]
+
+    def use_up(self, record: Record, outputs: Iterable[int]) -> bool:
+        """Note that backward() has walked ``outputs``; whether the record may be freed."""
+        spent = record.attrs["spent"]
+        for output in outputs:
+            spent |= self.histories.sharing(output)
+        return len(spent) == len(record.results)
+
     def vjp_rule(
-        self, pull: Pull, _results: Any, *saved: Tensor, regions: tuple[()]
+        self, pull: Pull, _results: Any, *saved: Tensor, regions: tuple[()], spent: set[int]
     ) -> list[Ct | None]:
         """The total of each parent."""
         n_sources = len(self.planned.capture.sources)

@@ -11,6 +11,7 @@ from hybrid.core.types import TensorType
 from hybrid.distributed.meshes import Mesh
 from hybrid.errors import ArgumentError, ArgumentTypeError, AxisError, GradientError, ShapeError
 from hybrid.ir.interpreter import current
+from hybrid.ir.record import gradient_leaf
 from hybrid.nn.modules.parameter import SLICED
 from hybrid.ops.communication.layout_op import laid_out, rows_of
 
@@ -87,7 +88,7 @@ def hold_by(x: Any, layout: Layout) -> None:
 
     So it does of the gradient, if there is one.
     """
-    leaf = getattr(x, "leaf", None)
+    leaf = gradient_leaf(x)
     made = laid_out(x.detach(), layout=rows_of(layout))
     x.type, x.content = made.type, made.content
     if leaf is not None:

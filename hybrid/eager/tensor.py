@@ -33,7 +33,7 @@ from hybrid.errors import (
 )
 from hybrid.ir import Op, Value
 from hybrid.ir.interpreter import ACTIVE, current
-from hybrid.ir.record import AnyRecord, Leaf, is_recording, record_binary
+from hybrid.ir.record import AnyRecord, Leaf, gradient_leaf, is_recording, record_binary
 from hybrid.memory import native
 from hybrid.memory.bfloat16 import array_dtype, memory_dtype
 from hybrid.memory.buffers import export, part_at
@@ -48,13 +48,14 @@ _ARRAYS = (np.ndarray, np.generic, list, tuple)
 class Tensor:
     """An n-dimensional array of numbers; make one with ``hybrid.asarray`` and its relatives."""
 
-    __slots__ = ("__weakref__", "content", "leaf", "record", "type")
+    __slots__ = ("__weakref__", "content", "frozen_leaf", "leaf", "record", "type")
     __array_ufunc__ = None  # NumPy leaves operators with a Tensor to the Tensor
 
     type: TensorType
     content: Any  # a native buffer, or a graph Value while tracing
     record: AnyRecord | None  # of the current value
     leaf: Leaf  # set once gradients were asked for
+    frozen_leaf: Leaf  # the same, while ``requires_grad`` is off again
 
     def __init__(self, obj: Any = None) -> None:
         raise ArgumentTypeError(
@@ -351,33 +352,45 @@ class Tensor:
     @property
     def requires_grad(self) -> bool:
         """Whether gradients flow to or through this tensor's value."""
+        if ACTIVE and current().traces:
+            current().will_tell(self)
         return self.record is not None
 
     @requires_grad.setter
     def requires_grad(self, wanted: bool) -> None:
-        if ACTIVE and bool(wanted) != self.requires_grad and current().traces:
+        if ACTIVE and bool(wanted) != (self.record is not None) and current().traces:
             current().will_turn(self, bool(wanted))
         if not wanted:
             self.record = None
             if hasattr(self, "leaf"):
+                self.leaf.frozen, self.frozen_leaf = True, self.leaf
                 del self.leaf
         elif self.record is None:
             if not self.type.dtype.is_floating:
                 raise DTypeError(
                     f"{self.type} cannot require a gradient", why="Only float tensors can."
                 )
-            self.leaf = self.record = Leaf(self.type)
+            leaf = getattr(self, "frozen_leaf", None)
+            if leaf is not None:
+                del self.frozen_leaf
+            if leaf is None or leaf.type is not self.type:
+                leaf = Leaf(self.type)
+            leaf.frozen, self.leaf, self.record = False, leaf, leaf
         advance_epoch()
 
     @property
     def grad(self) -> Tensor | None:
-        """What ``backward()`` has added up for this tensor."""
-        leaf = getattr(self, "leaf", None)
-        return None if leaf is None else current().read_tensor_attribute(leaf, "grad")
+        """What ``backward()`` has added up for this tensor; it stays while the tensor is frozen."""
+        leaf = gradient_leaf(self)
+        if leaf is not None:
+            return current().read_tensor_attribute(leaf, "grad")
+        if ACTIVE and current().traces:
+            current().will_tell(self, gradient=True)
+        return None
 
     @grad.setter
     def grad(self, value: Tensor | None) -> None:
-        leaf = getattr(self, "leaf", None)
+        leaf = gradient_leaf(self)
         if value is not None and not (
             isinstance(value, Tensor) and whole_of(value.type) is whole_of(self.type)
         ):
@@ -388,6 +401,8 @@ class Tensor:
             current().write_tensor_attribute(leaf, "grad", value)
         elif value is not None:
             raise GradientError("the tensor requires no gradient", fix="set requires_grad = True")
+        elif ACTIVE and current().traces:
+            current().will_clear(self)
 
     @property
     def data(self) -> Tensor:

@@ -12,7 +12,7 @@ from hybrid.explain.argument_names import given_name
 from hybrid.explain.explanation import GuardRow, Input
 from hybrid.explain.words import is_plain, is_telling, listed, shown
 from hybrid.ir.printer import names_of
-from hybrid.ir.record import Leaf
+from hybrid.ir.record import Leaf, gradient_leaf
 from hybrid.trace.capture.captured_graph import Capture, Item, OpenAxes, Source
 from hybrid.trace.guards.matching import AnyNumber
 from hybrid.trace.places.address import GIVEN, Address, ArgumentLeaf
@@ -142,7 +142,8 @@ def paths_of(
     if isinstance(plain, types.FunctionType):
         cells = zip(plain.__code__.co_freevars, plain.__closure__ or (), strict=True)
         paths |= {id(cell): name for name, cell in cells}
-    paths |= {ArgumentLeaf(index): name for index, name in enumerate(names)}
+    for frozen in (False, True):
+        paths |= {ArgumentLeaf(index, frozen): name for index, name in enumerate(names)}
     roots = [("self", instance), *zip(names, leaves, strict=True)]
     if not _is_module(instance):
         roots += [(f"self.{n}", value) for n, value in getattr(instance, "__dict__", {}).items()]
@@ -155,7 +156,7 @@ def paths_of(
     for prefix, root in roots:
         for path, tensor in _held(prefix, root, seen):
             paths.setdefault(id(tensor), path)
-            leaf = getattr(tensor, "leaf", None)
+            leaf = gradient_leaf(tensor)
             if leaf is not None:
                 paths.setdefault(id(leaf), path)
     return paths

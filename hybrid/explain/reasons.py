@@ -156,6 +156,13 @@ def _outside(planned: CandidatePlan, leaves: Sequence[Any]) -> Iterator[Differen
         if source.kind == "cell" and (source.tensor.record is not None) != flowed:
             whole = _flow(f"a tensor ({source.tensor.type}) from outside", not flowed)
             found.append(Difference("requires", whole=whole))
+    for told in planned.capture.flow_facts:
+        if not told.holds():
+            needs = told.tensor.record is not None
+            whole = f"a gradient of a tensor ({told.tensor.type}) from outside"
+            if told.address is None and needs != told.needs:
+                whole = _flow(f"a tensor ({told.tensor.type}) from outside", needs)
+            found.append(Difference("requires", whole=whole))
     for fact in planned.capture.facts:
         if not fact.holds():
             found.append(Difference(fact.what, whole=f"{fact.what} has changed"))

@@ -64,6 +64,18 @@ class Interpreter(Protocol):
     def assign(self, cell: Any, value: Any) -> None:
         """Put ``value`` into ``cell``."""
 
+    def will_turn(self, tensor: Any, wanted: bool) -> None:
+        """``requires_grad`` of ``tensor`` is about to change, while it traces."""
+
+    def will_tell(self, tensor: Any, gradient: bool = False) -> None:
+        """Whether gradients flow to ``tensor`` is about to be told, while it traces.
+
+        With ``gradient`` that it never had a gradient is told.
+        """
+
+    def will_clear(self, tensor: Any) -> None:
+        """The gradient of ``tensor``, which has never had one, is cleared, while it traces."""
+
     def read_tensor_attribute(self, owner: Any, name: str) -> Any:
         """The attribute ``name`` of ``owner``, which holds tensors."""
 

@@ -19,13 +19,16 @@ _sequence = itertools.count()
 
 
 class Leaf:
-    """The record of a value that gradients are asked for; ``grad`` is what backward() adds to."""
+    """The record of a value that gradients are asked for; ``grad`` is what backward() adds to.
 
-    __slots__ = ("__weakref__", "grad", "sequence", "type")
+    A tensor keeps its leaf while it is ``frozen``: backward() adds nothing to it meanwhile.
+    """
+
+    __slots__ = ("__weakref__", "frozen", "grad", "sequence", "type")
     parents: tuple[()] = ()
 
     def __init__(self, type: TensorType) -> None:
-        self.type, self.grad = type, None
+        self.type, self.grad, self.frozen = type, None, False
         self.sequence = next(_sequence)
 
 
@@ -94,6 +97,11 @@ class Output:
 AnyRecord = Leaf | Record | Output
 
 
+def gradient_leaf(tensor: Any) -> Leaf | None:
+    """The leaf that holds the gradient of ``tensor``, which may be frozen; None if it has none."""
+    return getattr(tensor, "leaf", None) or getattr(tensor, "frozen_leaf", None)
+
+
 def latest() -> int:
     """A number that all records made from now on have a higher ``sequence`` than."""
     return next(_sequence)
@@ -114,6 +122,22 @@ LOST = _lost()  # of a value whose history went with the run that raised after i
 # Of a result of a plan that has called a model whose gradients are summed up over processes: the
 # plan has no way back to the stand-ins of its parameters.
 SEVERED = _lost()
+
+
+def is_consumed(record: AnyRecord) -> bool:
+    """Return whether backward() has freed a part of the history of ``record``."""
+    seen: set[Any] = set()
+    stack: list[Any] = [record]
+    while stack:
+        found = stack.pop()
+        node = getattr(found, "record", found)
+        if node is None or node in seen or not isinstance(node, Record):
+            continue
+        seen.add(node)
+        if node.saved is None:
+            return True
+        stack.extend(node.parents)
+    return False
 
 
 class _Mode(threading.local):

@@ -16,7 +16,7 @@ from hybrid.eager.inplace_launch import InplaceCall
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.ir.interpreter import ACTIVE
-from hybrid.ir.record import Leaf, recording
+from hybrid.ir.record import Leaf, gradient_leaf, recording
 from hybrid.memory import native
 from hybrid.nn.modules.parameter import in_dtype, present, put_gradient, working_dtype
 from hybrid.optim.group import NOTES, Cells, Group, State
@@ -290,7 +290,7 @@ def gradients(group: Group) -> list[tuple[int, Tensor, Tensor, State]]:
         return [
             (number, p, g, state)
             for number, p, state in each
-            if (g := getattr(getattr(p, "leaf", None), "grad", None)) is not None
+            if (g := getattr(gradient_leaf(p), "grad", None)) is not None
         ]
     return [
         (number, p, g, state)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -40,6 +41,17 @@ from hybrid.transforms.vmap import refuse_writes
 
 __all__ = ["custom_call_rules", "custom_vjp"]
 
+DEEPEST = 3  # calls of a function in its own forward function that get its gradient in a graph
+
+
+class _ForwardCalls(threading.local):
+    """The functions whose forward functions this thread is running."""
+
+    calls: tuple[custom_vjp, ...] = ()
+
+
+_running = _ForwardCalls()
+
 
 class custom_vjp:
     """A function with a gradient of its own::
@@ -65,6 +77,9 @@ class custom_vjp:
     residuals and the cotangent of the result, a tree like that, and returns one cotangent for each
     argument, a tree like that, None for zero.  Written in ops, it is differentiated for second
     derivatives.  No gradient flows to what the functions close over.
+
+    ``forward`` may call the function whose gradient it defines: that computes the result, and runs
+    ``forward`` only where the derivative of that very call is asked for.
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
@@ -100,9 +115,40 @@ class custom_vjp:
         interpreter = current()
         if not is_recording():
             return interpreter.converted(self.function)(*args)
-        if interpreter.traces or interpreter.batches:
-            return _Staged(self, args).call()
-        return self._eager(args)
+        staged = interpreter.traces or interpreter.batches
+        depth = _running.calls.count(self)
+        if staged and depth > DEEPEST:
+            return interpreter.converted(self.function)(*args)
+        called = self._recomputing() if depth else self
+        return _Staged(called, args).call() if staged else called._eager(args)
+
+    def run_forward(self, *args: Any) -> Any:
+        """What the forward function returns; calls of this function in there are its own."""
+        before = _running.calls
+        _running.calls = (*before, self)
+        try:
+            return current().converted(self.forward)(*args)
+        finally:
+            _running.calls = before
+
+    def _recomputing(self) -> custom_vjp:
+        """The same function with the same gradient, whose forward function runs when that does."""
+
+        def forward(*args: Any) -> tuple[Any, Any]:
+            with recording(False):
+                return current().converted(self.function)(*args), args
+
+        def backward(args: Any, ct: Any) -> Any:
+            _, _, residuals = self.results(self.run_forward(*args))
+            return current().converted(self.backward)(residuals, ct)
+
+        made = custom_vjp(self.function)
+        made.run_forward, made.run_backward = forward, backward
+        return made
+
+    def run_backward(self, residuals: Any, ct: Any) -> Any:
+        """What the backward function returns."""
+        return current().converted(self.backward)(residuals, ct)
 
     def _name(self) -> str:
         return getattr(self.function, "__name__", type(self.function).__name__)
@@ -200,7 +246,7 @@ class custom_vjp:
 
     def _eager(self, args: tuple[Any, ...]) -> Any:
         since = latest()
-        outputs, structure, residuals = self.results(self.forward(*args))
+        outputs, structure, residuals = self.results(self.run_forward(*args))
         tensors = [leaf for leaf in flatten(args)[0] if isinstance(leaf, Tensor)]
         parents = tuple([t.record for t in tensors])
         own = {node_of(parent) for parent in parents if parent is not None}
@@ -262,7 +308,7 @@ class _Call:
     def vjp_rule(self, ct: Any, _result: Any, *_operands: Any) -> list[Tensor | None]:
         cts = ct if isinstance(ct, tuple) else (ct,)
         tree = unflatten(self.structure, cts)
-        returned = current().converted(self.custom.backward)(self.residuals, tree)
+        returned = self.custom.run_backward(self.residuals, tree)
         return _of_tensors(self.custom.cotangents(returned, self.args), flatten(self.args)[0])
 
 
@@ -291,7 +337,7 @@ class _Staged:
         rest = iter(params)
         placed = [next(rest) if isinstance(leaf, Tensor) else leaf for leaf in self.leaves]
         with interpreting(inside), recording(True):
-            returned = inside.converted(custom.forward)(*unflatten(self.structure, placed))
+            returned = custom.run_forward(*unflatten(self.structure, placed))
             outputs, out_structure, residuals = custom.results(returned)
             kept, kept_structure = flatten(residuals)
             tensors = [leaf for leaf in kept if isinstance(leaf, Tensor)]
@@ -303,7 +349,7 @@ class _Staged:
         cts = [_param(back, v.type) for v in values[: len(outputs)]]
         with interpreting(back), recording(True):
             trees = unflatten(kept_structure, kept), unflatten(out_structure, cts)
-            found = custom.cotangents(back.converted(custom.backward)(*trees), self.args)
+            found = custom.cotangents(custom.run_backward(*trees), self.args)
             by_tensor = _of_tensors(found, self.leaves)
             places = tuple([at for at, ct in enumerate(by_tensor) if ct is not None])
             results = [back.traced(by_tensor[at]).content for at in places]

@@ -393,3 +393,58 @@ def test_writes_are_refused_where_it_is_captured() -> None:
         hy.hybridize(lambda x: made(keeping, back)(x, 1))(X)
     with pytest.raises(hy.HybridError, match="f writes to a tensor from outside"):
         hy.hybridize(lambda x: made(writing, back)(x, 1))(X)
+
+
+def calling_itself(keeps: bool, factor: float) -> Any:
+    """A product whose forward function calls it, and may keep the result for its gradient."""
+    f = hy.custom_vjp(lambda x, y: hy.sin(x) * y)
+
+    def forward(x, y):
+        result = f(x, y)
+        return result, (hy.cos(x), hy.sin(x), y, result if keeps else None)
+
+    def backward(residuals, ct):
+        c, s, y, result = residuals
+        return c * y * ct * factor + (0 if result is None else result * 0.5 * ct), s * ct
+
+    f.defvjp(forward, backward)
+    return f
+
+
+@pytest.mark.parametrize("keeps", [False, True])
+@pytest.mark.parametrize("factor", [1.0, 7.0])
+def test_a_function_that_its_forward_function_calls(keeps, factor) -> None:
+    f, x, y = calling_itself(keeps, factor), hy.asarray(2.0), hy.asarray(3.0)
+    expected = [np.sin(2) * 3, np.cos(2) * 3 * factor + keeps * np.sin(2) * 1.5]
+    expected.append(-np.sin(2) * 3 * factor + keeps * 0.5 * expected[1])
+    differentiated = f
+    for value in expected:
+        np.testing.assert_allclose(differentiated(x, y).numpy(), value, rtol=1e-5)
+        assert hy.hybridize(differentiated)(x, y).tolist() == differentiated(x, y).tolist()
+        differentiated = hy.grad(differentiated)
+    of_rows = hy.vmap(f)(hy.asarray([2.0, 2.0]), hy.asarray([3.0, 3.0]))
+    assert of_rows.tolist() == [f(x, y).item()] * 2
+    x.requires_grad = True
+    for called in (f, hy.hybridize(f)):
+        x.grad = None
+        called(x, y).backward()
+        np.testing.assert_allclose(x.grad.numpy(), expected[1], rtol=1e-5)
+
+
+def test_a_recursive_function() -> None:
+    @hy.custom_vjp
+    def power(x, n):
+        return x * power(x, n - 1) if n else hy.ones_like(x)
+
+    def forward(x, n):
+        return x * power(x, n - 1) if n else hy.ones_like(x), (x, n)
+
+    def backward(residuals, ct):
+        x, n = residuals
+        return (n * power(x, n - 1) * ct if n else None), None
+
+    power.defvjp(forward, backward)
+    x, f = hy.asarray(3.0), lambda x: power(x, 5)
+    for value in (243.0, 405.0, 540.0):
+        assert f(x).item() == hy.hybridize(f)(x).item() == value
+        f = hy.grad(f)

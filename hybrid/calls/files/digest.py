@@ -36,7 +36,7 @@ from hybrid.eager.inplace_launch import Calls
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Op, get_op
 from hybrid.ir.op import REGISTRY
-from hybrid.ir.record import Leaf, node_of
+from hybrid.ir.record import Leaf, gradient_leaf, node_of
 from hybrid.random import Generator
 from hybrid.trace.guards.guard import label_of
 from hybrid.trace.guards.reads import Read, Reads
@@ -204,7 +204,7 @@ class ReadsDigest(Tokens):
         """Add the tokens of a tensor, of which only the rank counts unless it is ``sized``."""
         if not self.is_new(tensor):
             return
-        record, leaf = tensor.record, getattr(tensor, "leaf", None)
+        record, leaf = tensor.record, gradient_leaf(tensor)
         kind = type_of(tensor.type) if sized else (tensor.type.dtype.short, tensor.type.rank)
         self.say("tensor", record is not None, record is leaf, *kind)
         self.value(type(tensor))
@@ -218,6 +218,7 @@ class ReadsDigest(Tokens):
             self.is_new(leaf)
             self.say("grad", leaf.grad is not None)
         elif leaf is not None:
+            self.say("frozen", leaf.frozen)
             self.value(leaf)
             if leaf.grad is None or isinstance(leaf.grad, Tensor):
                 self.say("grad", *(() if leaf.grad is None else type_of(leaf.grad.type)))

@@ -47,6 +47,7 @@ from hybrid.trace.capture.captured_graph import (
 )
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.places.address import Address, ArgumentLeaf
+from hybrid.trace.regions.requires_grad import FlowFact
 
 Types = tuple[TensorType, ...]
 
@@ -222,8 +223,10 @@ class _Reader:
             argument_aliases=[(self.argument(i), self.place(*place)) for i, place in entry["same"]],
             plans=plans,
             open_axes=self.axes,
+            flow_facts=tuple([self.flow_facts(*row) for row in entry["flow_facts"]]),
             aliases=tuple([self.alias(*row, sources) for row in entry["aliases"]]),
         )
+        guards.fix_gradients(capture)
         if self.axes is not None:
             graph()  # whose types are checked
         for source, output in capture.writes:
@@ -236,6 +239,13 @@ class _Reader:
                 if kind == "source":
                     self.index(what, sources)
         return capture
+
+    def flow_facts(self, where: Any, needs: Any, never: Any) -> FlowFact:
+        """Return the FlowFact of a row, checked to be so."""
+        found = FlowFact(self.tensor(where), bool(needs), bool(never))
+        if not found.holds():
+            raise Malformed("gradients flow to other tensors")
+        return found
 
     def alias(self, output: Any, of: Any, index: Any, flag: Any, sources: Sequence[Any]) -> Alias:
         """Return the Alias of a row, with its indices checked."""
@@ -308,8 +318,9 @@ class _Reader:
     def address(self, where: Any, name: str, keys: Any) -> Address:
         """Return an Address, checked to be a place that the program's code may write."""
         kind, number = where
-        owner = ArgumentLeaf(self.argument(number)) if kind == "argument" else None
-        if owner is None:
+        if kind in ("argument", "frozen"):
+            owner: Any = ArgumentLeaf(self.argument(number), kind == "frozen")
+        else:
             owner = at(self.found.objects, number)
         reads = self.found.reads
         if isinstance(owner, (Leaf, ArgumentLeaf)):

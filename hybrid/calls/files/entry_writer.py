@@ -31,6 +31,7 @@ from hybrid.trace.capture.captured_graph import (
 )
 from hybrid.trace.guards.guard import is_plain
 from hybrid.trace.places.address import Address, ArgumentLeaf
+from hybrid.trace.regions.requires_grad import FlowFact
 
 _INDICES = ("output", "number", "argument", "source")  # kinds of leaves that are one number
 
@@ -93,12 +94,19 @@ class _Writer:
             "writes": capture.writes,
             "place_writes": [self.place_write(write) for write in capture.place_writes],
             "place_reads": [self.place_read(*read) for read in capture.place_reads],
+            "flow_facts": [[self.tensor(t.tensor), t.needs, t.never] for t in self.flow_facts()],
             "aliases": [[a.output, a.of, a.index, a.flag] for a in capture.aliases],
             "same": [[i, self.place(place)] for i, place in capture.argument_aliases],
             "gradient": None if capture.gradient is None else self.gradient(capture.gradient),
         }
         found["rows"] = self.part(json.dumps(self.rows.rows, separators=(",", ":")).encode())
         return {**found, "types": [plain(kind) for kind in self.types], "parts": self.parts}
+
+    def flow_facts(self) -> tuple[FlowFact, ...]:
+        """Return what the code was told of tensors; raises Unkeepable."""
+        if any(told.address is not None for told in self.capture.flow_facts):
+            raise Unkeepable("it asks for the gradient of an attribute that may be replaced")
+        return self.capture.flow_facts
 
     def plans(self, plan: Plan, cells: Sequence[int], first: Plan | None) -> dict[str, Any]:
         """Return the rows of the plans."""
@@ -195,7 +203,7 @@ class _Writer:
         """Return the row of an Address."""
         owner = address.owner
         if isinstance(owner, ArgumentLeaf):
-            where: list[Any] = ["argument", owner.index]
+            where: list[Any] = ["frozen" if owner.frozen else "argument", owner.index]
         elif type(owner) is dict:
             raise Unkeepable("it writes to globals")
         else:

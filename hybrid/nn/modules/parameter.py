@@ -11,7 +11,7 @@ from hybrid.core.types import DType, float32, float64
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.ir.interpreter import current
-from hybrid.ir.record import Leaf
+from hybrid.ir.record import Leaf, gradient_leaf
 from hybrid.trace.values.optional import OptionalValue
 
 
@@ -41,7 +41,7 @@ def whole_gradients(parameters: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """The gradients of ``parameters``, whole also where ranks have slices of them."""
     found = []
     for p in parameters:
-        slices = SLICED.get(p.leaf)
+        slices = SLICED.get(gradient_leaf(p))
         grad = present(p.grad)
         found.append(grad if slices is None else slices.whole_gradient(p, grad))
     return tuple(found)
@@ -59,9 +59,9 @@ def put_gradient(p: Tensor, new: Tensor) -> None:
     """Let ``new`` be the gradient of ``p`` where it has one."""
     grad: Any = p.grad
     if isinstance(grad, OptionalValue):
-        current().write_tensor_attribute(p.leaf, "grad", grad.of(new, grad.flag))
-    elif SLICED and p.leaf in SLICED:
-        current().write_tensor_attribute(p.leaf, "grad", new)
+        current().write_tensor_attribute(gradient_leaf(p), "grad", grad.of(new, grad.flag))
+    elif SLICED and gradient_leaf(p) in SLICED:
+        current().write_tensor_attribute(gradient_leaf(p), "grad", new)
     else:
         p.grad = new
 

@@ -179,9 +179,10 @@ def retype(cell: Tensor, value: Tensor) -> None:
     grad, wanted = cell.grad, getattr(cell, "leaf", None) is not None
     cell.requires_grad = False
     cell.type, cell.content = value.type, value.content
-    if wanted:
+    if wanted or grad is not None:
         cell.requires_grad = True
         cell.grad = None if grad is None else grad.astype(value.dtype)
+        cell.requires_grad = wanted
     advance_epoch()
 
 

@@ -20,6 +20,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, PathError
 from hybrid.ir import Graph, Op, Value
 from hybrid.ir.interpreter import interpreting
+from hybrid.ir.record import LOST, is_consumed
 from hybrid.number import Number
 from hybrid.staging.loops.alias_state import LoopTies, let_stay
 from hybrid.staging.loops.appended_rows import AppendedRows, Inside, refuse_length
@@ -450,6 +451,7 @@ class StagedLoop(Staged):
         outgoing, going_places = self.outgoing(runs), self.outgoing_places(runs)
         carries = [*own, *outgoing.values(), *going_places.values()]
         growths = self._growths(known)
+        region.keep_variables()
         self.ties.close({**outgoing, **going_places}, region, self.parent, runs, known)
         for growth in growths:
             self._tie_rows(growth, carries)
@@ -515,6 +517,8 @@ class StagedLoop(Staged):
         after = {id(carry): self._after(carry, rest, trips) for carry in carries}
         for cell in written:
             write_cell(self.parent, cell.tensor, next(rest), region)
+        if region.frees:
+            self._lose_consumed([leaf for carry in carries for leaf in carry.leaves])
         self.ties.after(region, self.parent, runs, trips)
         stacks = [list(islice(rest, len(found))) for found in rows_of]
         self._put(going_places, after, runs)
@@ -537,6 +541,14 @@ class StagedLoop(Staged):
         )
         self.finals = names
         self._let_go(region)
+
+    def _lose_consumed(self, leaves: Sequence[CarriedLeaf]) -> None:
+        """What backward() has used up in an iteration is used up after the loop."""
+        for leaf in leaves:
+            before, final, made = leaf.initial, leaf.final, leaf.made
+            new = not isinstance(before, Tensor) or self.parent.record_of(before) is None
+            if new and isinstance(made, Tensor) and made.record and is_consumed(final.record):
+                made.record = LOST
 
     def closed(self, params: Sequence[Value], results: Sequence[Value]) -> Graph:
         """The body, which has been traced."""

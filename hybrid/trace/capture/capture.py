@@ -13,6 +13,7 @@ from typing import Any
 
 from hybrid.autodiff.presence import Ct, OptionalCt, neutral
 from hybrid.autodiff.tape import history, pulled_back
+from hybrid.core.dataclass import replace
 from hybrid.core.exceptions import is_interrupt, remembering, swallowed
 from hybrid.core.sizes import OpenSizes
 from hybrid.core.tree import flatten, unflatten
@@ -21,7 +22,14 @@ from hybrid.eager.thread_state import ending
 from hybrid.errors import CaptureError, GradientError, LeakedValueError, ends_capture
 from hybrid.ir import Builder, Graph, Value
 from hybrid.ir.interpreter import current, interpreting
-from hybrid.ir.record import AnyRecord, Leaf, Record, ShardLeaf, recording
+from hybrid.ir.record import (
+    AnyRecord,
+    Leaf,
+    ShardLeaf,
+    gradient_leaf,
+    is_consumed,
+    recording,
+)
 from hybrid.ops.flow.control import FLAG
 from hybrid.trace.alias.row_limits import refuse_recurring
 from hybrid.trace.capture.abort_effects import AbortEffects
@@ -52,13 +60,13 @@ from hybrid.trace.capture.writes import Writes
 from hybrid.trace.gradients.region_vjp import cut, values_of
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.identity_guards import identity_guards
-from hybrid.trace.places.address import Address
+from hybrid.trace.places.address import Address, ArgumentLeaf
 from hybrid.trace.places.code_owner import MISSING, definition, returning
 from hybrid.trace.places.differences import containers_in, tuples_in
 from hybrid.trace.places.frames import BOUNDARIES
 from hybrid.trace.places.place import Key
 from hybrid.trace.regions.pending_errors import EndOfPath
-from hybrid.trace.regions.requires_grad import Turning
+from hybrid.trace.regions.requires_grad import FlowFact, Turning
 from hybrid.trace.regions.tracer import Cell, LoggedPlace, Tracer
 from hybrid.trace.regions.value_symbols import Paths
 from hybrid.trace.values.varlist import refuse_written
@@ -169,6 +177,7 @@ def _captured(
             if axes is not None:
                 require_apart(tracer, originals, axes, guards, placed)
             captured = _CaptureBuilder(writes, leaves, known).run(result)
+            guards.fix_gradients(captured)
             if axes is not None and axes.outside:
                 axes = needed_axes(axes, captured.graph, tracer)
             captured.open_axes = axes
@@ -218,6 +227,7 @@ class _CaptureBuilder:
         assert tracer.turning is not None
         turned = tracer.turning.turned()
         refuse_written(tracer.indefinite_values)
+        self.count_on_absent_gradients()
         lasting_places = self.lasting_places()
         written = [
             (place, final[key])
@@ -253,7 +263,7 @@ class _CaptureBuilder:
                 if cell.record is not None and cell.record is cell.inside:
                     lasting.add(index)  # as where a parameter is updated: no way back to go
                 records.append(None if index in lasting else cell.record)
-        consumed = frozenset(i for i, r in enumerate(records) if r is not None and _is_consumed(r))
+        consumed = frozenset(i for i, r in enumerate(records) if r is not None and is_consumed(r))
         live = [i for i, r in enumerate(records) if r is not None and i not in consumed]
         history_aliases: tuple[HistoryAlias, ...] = ()
         presence_flags: tuple[int, ...] = ()
@@ -300,7 +310,9 @@ class _CaptureBuilder:
             lasting=frozenset(lasting),
             place_reads=[
                 (Address(s.owner, s.name).seen_from(known), s.original) for s in places if s.read
-            ],
+            ]
+            + self.absent_gradients(),
+            flow_facts=self.flow_facts(),
             argument_aliases=self.argument_aliases(),
             outside=tuple(self.guards.containers.values())
             if changes or tracer.abort_effects.changed
@@ -335,11 +347,25 @@ class _CaptureBuilder:
         ]
         return FirstGradients(graph, tuple(places)) if places else None
 
+    def count_on_absent_gradients(self) -> None:
+        """Note as read the gradients that regions alone have written: there was none before.
+
+        None written over None leaves no trace where paths meet.
+        """
+        places = self.tracer.places
+        for mark in self.tracer.journal.marks:
+            for key, place in mark.places.items():
+                if isinstance(place.owner, Leaf) and place.written and key not in places:
+                    now = getattr(place.owner, place.name)
+                    found = LoggedPlace(owner=place.owner, name=place.name, original=now, read=True)
+                    self.tracer.mark.add(found)
+
     def lasting_places(self) -> dict[Key, LoggedPlace]:
         """Return the logged places that exist at other calls, too, by their keys."""
         tracer, leaves = self.tracer, set()
-        for tensor in (*[cell.tensor for cell in tracer.cells.values()], *self.known.tensors):
-            leaves.add(id(getattr(tensor, "leaf", None)))
+        known = [*tracer.cells.values(), *tracer.flow_facts.values()]
+        for tensor in (*[one.tensor for one in known], *self.known.tensors):
+            leaves.add(id(gradient_leaf(tensor)))
         return {
             key: place
             for key, place in tracer.places.items()
@@ -347,6 +373,25 @@ class _CaptureBuilder:
             or place.owner.sequence < tracer.began
             or id(place.owner) in leaves
         }
+
+    def absent_gradients(self) -> list[tuple[Address, None]]:
+        """Return the gradients that arguments were found to have none of, as places read."""
+        indices = self.known.arguments
+        return [
+            (Address(ArgumentLeaf(indices[key], frozen=True), "grad"), None)
+            for key, told in self.tracer.flow_facts.items()
+            if told.never and key in indices
+        ]
+
+    def flow_facts(self) -> tuple[FlowFact, ...]:
+        """Return what the guards have to know of the tensors that the code was told about."""
+        found = []
+        for key, told in self.tracer.flow_facts.items():
+            address = self.tracer.attribute_sources.get(key)
+            covered = key in self.tracer.cells or address is not None
+            if key not in self.known.arguments and (told.never or not covered):
+                found.append(replace(told, address=address))
+        return tuple(found)
 
     def variables(self, cells: list[Cell]) -> dict[int, Leaf]:
         """Return the outputs that are variables made by the capture, with their leaves."""
@@ -407,6 +452,8 @@ class _CaptureBuilder:
 
     def changed(self, place: LoggedPlace, value: Any) -> bool:
         """Return whether the final ``value`` of ``place`` has to be written by a run."""
+        if value is None and place.original is None and isinstance(place.owner, Leaf):
+            return not place.read  # there may be one at other calls
         return value is not place.original or isinstance(value, (list, dict))
 
     def history_aliases(
@@ -496,19 +543,3 @@ class _CaptureBuilder:
     def cells(self) -> list[Cell]:
         """Return the tensors from outside that the tracer has read, as its Cells."""
         return list(self.tracer.cells.values())
-
-
-def _is_consumed(record: AnyRecord) -> bool:
-    """Return whether backward() has freed a part of the history of ``record``."""
-    seen: set[Any] = set()
-    stack: list[Any] = [record]
-    while stack:
-        found = stack.pop()
-        node = getattr(found, "record", found)
-        if node is None or node in seen or not isinstance(node, Record):
-            continue
-        seen.add(node)
-        if node.saved is None:
-            return True
-        stack.extend(node.parents)
-    return False

@@ -20,6 +20,7 @@ from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.constants import Fact
 from hybrid.trace.places.address import Address, bound_name
 from hybrid.trace.places.objects import empty, filled
+from hybrid.trace.regions.requires_grad import FlowFact
 
 # The plan of a graph, which sources it leaves to be computed ahead, if any, and the plan for them.
 Plans = tuple[Plan, tuple[int, ...], Plan | None]
@@ -340,6 +341,7 @@ class Capture:
     firsts: Any = None  # the FirstGradients, if there are such
     turned: tuple[tuple[int | Tensor, bool], ...] = ()  # see requires_grad.py
     facts: list[Fact] = field(default_factory=list)  # what else a plan counts on
+    flow_facts: tuple[FlowFact, ...] = ()  # which tensors, besides, gradients flow to
     # What became of places in the author's code, for explain().
     notes: list[tuple[Location | None, str]] = field(default_factory=list)
     plans: Plans | None = None  # that run the graph, where they are known

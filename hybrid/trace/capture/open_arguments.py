@@ -19,7 +19,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError
 from hybrid.ir import Graph
 from hybrid.ir.graph import open_numbers
-from hybrid.ir.record import Leaf
+from hybrid.ir.record import Leaf, gradient_leaf
 from hybrid.trace.capture.captured_graph import Item, OpenAxes, at_call, shape_of
 from hybrid.trace.capture.number_inputs import InputStandIns
 from hybrid.trace.guards.conditions import Guards
@@ -78,7 +78,7 @@ def stand_ins(leaves: Sequence[Any], axes: OpenAxes) -> tuple[list[Any], dict[Ad
         if id(leaf) not in made:
             made[id(leaf)] = _stand_in(leaf, type_, variables)
     for i, type_ in axes.types.items():
-        own, variable = getattr(leaves[i], "leaf", None), getattr(made[id(leaves[i])], "leaf", None)
+        own, variable = gradient_leaf(leaves[i]), gradient_leaf(made[id(leaves[i])])
         if own is None or own.grad is None or variable.grad is not None:
             continue
         if id(own.grad) not in made and id(own.grad) not in given:
@@ -104,6 +104,8 @@ def _stand_in(tensor: Tensor, type_: TensorType, variables: dict[int, Leaf]) -> 
         made.record = _variable(tensor.record, type_, variables)
     if getattr(tensor, "leaf", None) is not None:
         made.leaf = _variable(tensor.leaf, type_, variables)
+    if getattr(tensor, "frozen_leaf", None) is not None:
+        made.frozen_leaf = _variable(tensor.frozen_leaf, type_, variables)
     return made
 
 
@@ -111,7 +113,7 @@ def _variable(own: Leaf, type_: TensorType, variables: dict[int, Leaf]) -> Leaf:
     found = variables.get(id(own))
     if found is None:
         found = variables[id(own)] = Leaf(type_)
-        found.sequence = own.sequence  # as old as the one it stands for
+        found.sequence, found.frozen = own.sequence, own.frozen  # as old as what it stands for
     return found
 
 
@@ -161,7 +163,7 @@ def require_apart(
     met = tracer.cells.keys() | tracer.attribute_sources.keys() | (guards.outside - placed)
     places = {owner for owner, _ in tracer.places}
     for i in axes.types:
-        own = getattr(leaves[i], "leaf", None)
+        own = gradient_leaf(leaves[i])
         grad = None if own is None else own.grad
         if id(leaves[i]) in met or id(own) in places or (grad is not None and id(grad) in met):
             raise CaptureError(

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from hybrid.config import EPOCH
 from hybrid.eager.tensor import Tensor
-from hybrid.ir.record import Leaf
+from hybrid.ir.record import Leaf, gradient_leaf
 from hybrid.trace.guards.guard import (
     Guard,
     holds_run_value,
@@ -74,6 +74,7 @@ class Guards:
         # Arguments that are not the same at another call, though they are the same objects.
         self.once = frozenset(id(a) for a in reads.given if isinstance(a, Iterator))
         self.members = Members(reads)
+        self.gradients: list[tuple[Address, Leaf]] = []  # of tensors at places that may change
         self.epoch = EPOCH[0]
         # What only the capture itself needs:
         self.snapshot = Snapshot(reads.objects, self.known)
@@ -402,6 +403,27 @@ class Guards:
         for guards in ((self.classes,), *[guards for _, *guards in self.natures]):
             yield from filter(None, guards)
 
+    def fix_gradients(self, capture: Capture) -> None:
+        """Note the places of tensors whose gradients ``capture`` reads or writes.
+
+        Others may stand there at other calls; the gradients of the capture are those of these.
+        """
+        places = [source.address for source in capture.sources if source.address is not None]
+        places += [w.address for w in capture.place_writes] + [a for a, _ in capture.place_reads]
+        owners = {id(place.owner) for place in places if isinstance(place.owner, Leaf)}
+        for address in self.attribute_sources.values() if owners else ():
+            leaf = gradient_leaf(address.now())
+            if id(leaf) in owners:
+                self.gradients.append((address, leaf))
+
+    def _gradient_terms(self, names: dict[str, Any]) -> list[str]:
+        """Return expressions that the tensors at those places have the same gradients."""
+        terms, name = [], functools.partial(bound_name, names)
+        for address, leaf in self.gradients:
+            of = name("leaf_of", gradient_leaf)
+            terms.append(f"{of}({address.text(name)}) is {name('leaf', leaf)}")
+        return terms
+
     def compiled(self, capture: Capture) -> Callable[[Sequence[Any]], bool]:
         """Return ``holds(leaves)``, one compiled expression that tests all guards.
 
@@ -433,12 +455,20 @@ class Guards:
         places = [source.address for source in capture.sources]
         places += [w.address for w in capture.place_writes] + [a for a, _ in capture.place_reads]
         owners = {a.owner: None for a in places if a is not None and type(a.owner) is ArgumentLeaf}
-        new = [ArgumentLeaf(which) for which, wanted in capture.turned if wanted]  # when it runs
-        terms += [owner.guard() for owner in owners if owner not in new]
+        turned = {which for which, _ in capture.turned}  # when it runs
+        absent = [a.owner for a, original in capture.place_reads if original is None]
+        terms += [
+            owner.guard()
+            for owner in owners
+            if owner.index not in turned and not (owner.frozen and owner in absent)
+        ]
         for i, (address, original) in enumerate(capture.place_reads):
-            if address.owner in new:
-                continue
-            now = address.text(functools.partial(bound_name, names))
+            owner = address.owner
+            if type(owner) is ArgumentLeaf and (owner.frozen or owner.index in turned):
+                names[f"held{i}"] = functools.partial(held_gradient, owner.index)
+                now = f"held{i}(leaves)"
+            else:
+                now = address.text(functools.partial(bound_name, names))
             if original is None:
                 terms.append(f"{now} is None")
             elif original.type.is_open:
@@ -451,11 +481,20 @@ class Guards:
         facts = zip(capture.sources, capture.input_types, capture.requires, strict=True)
         cells = [(s.tensor, kind, needs) for s, kind, needs in facts if s.kind == "cell"]
 
+        told = [what for what in capture.flow_facts if what.address is None]
+        for i, what in enumerate(capture.flow_facts):
+            if what.address is not None:
+                names[f"told{i}"] = what.holds
+                terms.append(f"told{i}()")
+        terms += self._gradient_terms(names)
+
         def epoch_holds(moved: int) -> bool:
             for guard in self.by_epoch:
                 if not guard.holds():
                     return False
             if self.classes is not None and not self.classes.holds():
+                return False
+            if not all([what.holds() for what in told]):
                 return False
             for cell, kind, needs in cells:
                 if cell.type is not kind or (cell.record is not None) != needs:
@@ -483,6 +522,11 @@ def _of_class(owner: Any, name: str) -> bool:
 def _identity(label: str, read: Callable[[], Any], expected: Any) -> Guard:
     """Return the guard that ``read`` still returns the very object ``expected``."""
     return Guard(label, read, functools.partial(operator.is_, expected), expected)
+
+
+def held_gradient(index: int, leaves: Sequence[Any]) -> Any:
+    """Return the gradient that an argument has, frozen or not, or may get once it is a variable."""
+    return getattr(gradient_leaf(leaves[index]), "grad", None)
 
 
 def alias_terms(capture: Capture, names: dict[str, Any]) -> list[str]:

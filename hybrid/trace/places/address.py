@@ -7,6 +7,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 from hybrid.core.dataclass import dataclass, replace
+from hybrid.ir.record import gradient_leaf
 from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.places.place import CONTENT, is_described, put_attribute
 
@@ -18,16 +19,21 @@ class ArgumentLeaf:
     """The owner of an address that is the autodiff leaf of an argument tensor (its ``grad``)."""
 
     index: int  # of the tensor among the leaves of the arguments
+    frozen: bool = False  # whether it requires no gradient, so that it may have no leaf
 
     def guard(self) -> str:
-        """Return the expression that the argument tensor is itself a variable."""
+        """Return the expression that the argument tensor is itself a variable, unless frozen."""
+        if self.frozen:
+            return f"getattr(leaves[{self.index}], 'frozen_leaf', None) is not None"
         return f"getattr(leaves[{self.index}], 'leaf', 0) is leaves[{self.index}].record"
 
 
 def argument_leaves(leaves: Sequence[Any]) -> dict[int, ArgumentLeaf]:
     """Return the ArgumentLeaf of each argument tensor that has an autodiff leaf, by its id."""
-    found = [(getattr(leaf, "leaf", None), ArgumentLeaf(i)) for i, leaf in enumerate(leaves)]
-    return {id(leaf): owner for leaf, owner in reversed(found) if leaf is not None}
+    found = [(gradient_leaf(leaf), i) for i, leaf in enumerate(leaves)]
+    return {
+        id(leaf): ArgumentLeaf(i, leaf.frozen) for leaf, i in reversed(found) if leaf is not None
+    }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,7 +66,7 @@ class Address:
     def holder(self, leaves: Sequence[Any]) -> Any:
         """Return the owner of the address in a call with these argument ``leaves``."""
         if type(self.owner) is ArgumentLeaf:
-            return getattr(leaves[self.owner.index], "leaf", None)
+            return gradient_leaf(leaves[self.owner.index])
         return self.owner
 
     def read(self, leaves: Sequence[Any] = ()) -> Any:
@@ -113,6 +119,8 @@ class Address:
         """Return the Python expression that reads this address; ``name`` binds objects to names."""
         if type(self.owner) is ArgumentLeaf:
             text = f"leaves[{self.owner.index}].leaf"
+            if self.owner.frozen:
+                text = f"{name('leaf_of', gradient_leaf)}(leaves[{self.owner.index}])"
         else:
             text = "given" if self.owner is GIVEN else name("owner", self.owner)
         if self.name != CONTENT:

@@ -19,8 +19,8 @@ from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import ArgumentError
 from hybrid.ir import Builder, Graph, Op, Value, get_op
-from hybrid.ir.interpreter import current
-from hybrid.ir.record import AnyRecord, Record, is_recording, latest
+from hybrid.ir.interpreter import current, interpreting
+from hybrid.ir.record import AnyRecord, Record, is_recording, latest, recording
 from hybrid.ir.record import Leaf as GradientLeaf
 from hybrid.number import Number
 from hybrid.number.mixed_number import Mixed
@@ -55,6 +55,7 @@ class Region(Tracer):
             hosted=parent.hosted,
             called=parent.called,
             facts=parent.facts,
+            flow_facts=parent.flow_facts,
             abort_effects=parent.abort_effects,
             refuses=parent.refuses,
             checked=parent.checked,
@@ -66,6 +67,7 @@ class Region(Tracer):
         self.cuts: bool = parent.cuts  # whether no_grad is to be seen all over
         self.uncut: list[Value] = []  # made under no_grad of what has no history as yet
         self.uncut_inside = False  # the same in a region of a node
+        self.frees = False  # whether backward() has used up histories in it
         self.roots = roots  # what the code of the region can get at from outside
         self.variables: Mapping[str, Any] | None = None  # what names hold where it begins
         self._outside: dict[int, Any] | None = None
@@ -133,6 +135,16 @@ class Region(Tracer):
         self.owned.add(made.content)
         made.record = inside_leaf(type, record)
         return made
+
+    def keep_variables(self) -> None:
+        """Let each variable that the body of a loop has assigned be that variable at its end.
+
+        Gradients of what later iterations make of it are those of the variable before the loop.
+        """
+        for cell in self.cells.values():
+            if cell.assigned:
+                with interpreting(self), recording(True):
+                    self._make_variable(cell)
 
     def stack_of(self, rows: Sequence[Any]) -> Tensor | None:
         found = super().stack_of(rows)
@@ -256,6 +268,7 @@ class Region(Tracer):
         write_place(owner, name, value)
 
     def use_up(self, records: Sequence[Record]) -> None:
+        self.frees = True
         for record in records:
             if record.sequence < self._start:  # to other paths it is as it was
                 self.mark.keep(record)

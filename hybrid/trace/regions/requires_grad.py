@@ -12,12 +12,34 @@ from __future__ import annotations
 from collections.abc import Container, Sequence
 from typing import Any
 
+from hybrid.core.dataclass import dataclass
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir import Node
-from hybrid.ir.record import AnyRecord, Leaf
+from hybrid.ir.record import AnyRecord, Leaf, gradient_leaf
+from hybrid.trace.places.address import Address
 
 Turned = tuple[int | Tensor, bool]  # argument leaf, or tensor from outside; what it is set to
+
+
+@dataclass(slots=True)
+class FlowFact:
+    """What the author's code was told of a tensor: whether gradients flow to it.
+
+    ``never``: and that it has never had a gradient.
+    """
+
+    tensor: Tensor
+    needs: bool
+    never: bool = False
+    address: Address | None = None  # where each call finds it, if it may be another one
+
+    def holds(self) -> bool:
+        """Return whether that is so now."""
+        tensor = self.tensor if self.address is None else self.address.read()
+        return (tensor.record is not None) == self.needs and not (
+            self.never and gradient_leaf(tensor) is not None
+        )
 
 
 class Turning:
@@ -28,6 +50,7 @@ class Turning:
         self.index_of = {
             id(t): i for i, t in reversed(list(enumerate(leaves))) if isinstance(t, Tensor)
         }
+        # By the ids of the tensors: each with what it was, and what it is turned to.
         self.before: dict[int, tuple[Tensor, AnyRecord | None, Leaf | None, bool]] = {}
 
     def turn(self, tensor: Tensor, wanted: bool, nodes: Sequence[Node], *, read: bool) -> None:
@@ -39,16 +62,18 @@ class Turning:
             raise refusal("a tensor that has been used before")
         if any(node.observable for node in nodes):
             raise refusal("a tensor, after what may raise or shows outside,")
-        self.before[key] = tensor, tensor.record, getattr(tensor, "leaf", None), wanted
+        self.before[key] = tensor, tensor.record, gradient_leaf(tensor), wanted
 
     def turn_back(self) -> None:
         """Put back what was before; done twice it is the same."""
-        for tensor, record, leaf, _ in self.before.values():
+        for tensor, record, leaf, wanted in self.before.values():
             tensor.record = record
+            for name in ("leaf", "frozen_leaf"):
+                if hasattr(tensor, name):
+                    delattr(tensor, name)
             if leaf is not None:
-                tensor.leaf = leaf
-            elif hasattr(tensor, "leaf"):
-                del tensor.leaf
+                leaf.frozen = wanted
+                setattr(tensor, "frozen_leaf" if wanted else "leaf", leaf)
 
     def turned(self) -> tuple[Turned, ...]:
         """The changes of ``requires_grad`` that runs repeat."""

@@ -75,7 +75,7 @@ from hybrid.trace.places.stand_ins import StandIns
 from hybrid.trace.regions.checks import check_writable, refuse_inner
 from hybrid.trace.regions.handlers import Handler, refuse_caught
 from hybrid.trace.regions.pending_errors import PendingError
-from hybrid.trace.regions.requires_grad import Turning, refusal
+from hybrid.trace.regions.requires_grad import FlowFact, Turning, refusal
 from hybrid.trace.regions.row_names import same_item
 from hybrid.trace.regions.ties import Ties, ties_of, write_tied
 from hybrid.trace.regions.value_symbols import Paths, ValueSizes
@@ -129,6 +129,8 @@ class Tracer(ValueSizes):
     namespaces: Mapping[int, Any] = field(default_factory=dict)  # ids of what holds attributes
     once: Collection[int] = ()  # ids of iterators among the arguments: no other call gets them
     turning: Turning | None = None  # of a whole capture: the arguments that it turns
+    # The tensors of which the author's code was told whether gradients flow to them, by their ids.
+    flow_facts: dict[int, FlowFact] = field(default_factory=dict)
     convert: Callable[[Any, bool], Any] | None = None  # from the author's functions to staged ones
     general: bool = False  # whether Python numbers among the arguments are traced
     # Those of arguments that have open axes.
@@ -286,6 +288,39 @@ class Tracer(ValueSizes):
             raise refusal("a tensor from outside a branch or loop")
         read = id(tensor) in self.cells
         self.turning.turn(tensor, wanted, self.builder.nodes, read=read)
+
+    def will_tell(self, tensor: Tensor, gradient: bool = False) -> None:
+        """The plan serves as long as gradients flow to ``tensor`` as they do now.
+
+        With ``gradient`` it also serves only as long as there has never been a gradient.
+        """
+        whole = self.whole_turning
+        if type(tensor.content) is Value or (whole is not None and id(tensor) in whole.before):
+            return
+        known = self.flow_facts.setdefault(id(tensor), FlowFact(tensor, tensor.record is not None))
+        known.never = known.never or gradient
+
+    def will_clear(self, tensor: Tensor) -> None:
+        """The gradient of ``tensor``, which has never had one, is cleared.
+
+        At other calls there may be one.  A tensor that is always the same gets a leaf for it here.
+        """
+        self.will_tell(tensor)
+        known = self.flow_facts.get(id(tensor))
+        if known is None or known.never:
+            return
+        whole, key = self.whole_turning, id(tensor)
+        if whole is None or key in whole.index_of or key in whole.replaced:
+            known.never = True
+            return
+        tensor.frozen_leaf = Leaf(tensor.type)
+        tensor.frozen_leaf.frozen = True
+        self.write_tensor_attribute(tensor.frozen_leaf, "grad", None)
+
+    @property
+    def whole_turning(self) -> Turning | None:
+        """The changes of ``requires_grad`` of the whole capture."""
+        return self.parent.whole_turning if self.parent is not None else self.turning
 
     def give(self, cell: Tensor, value: Tensor) -> None:
         """Let ``cell``, and no tensor besides, hold ``value``."""

@@ -286,3 +286,190 @@ def test_it_runs_eagerly_where_that_is_asked_for() -> None:
         warnings.simplefilter("always")
         hy.hybridize(in_a_branch, fallback="eager")(x).backward()
     assert x.grad.tolist() == [2.0, 4.0]
+
+
+# Frozen and thawed from call to call ----------------------------------------------------------
+
+
+def gradient(x: hy.Tensor) -> Any:
+    return None if x.grad is None else x.grad.tolist()
+
+
+def variable(*values: float) -> hy.Tensor:
+    x = f32(list(values))
+    x.requires_grad = True
+    return x
+
+
+def frozen_between_calls(wrap) -> list[Any]:
+    w, v = hy.nn.Parameter(f32([1.0, 2.0])), hy.nn.Parameter(f32([3.0, 4.0]))
+
+    def step():
+        (w * w * v).sum().backward()
+
+    called, found = wrap(step), []
+    for i in range(6):
+        w.requires_grad, v.requires_grad = i % 3 != 1, i % 2 == 0 or i == 1
+        called()
+        found.append((gradient(w), gradient(v)))
+    return found
+
+
+def optimized_inside(wrap) -> list[Any]:
+    w, v = hy.nn.Parameter(f32([1.0, 2.0])), hy.nn.Parameter(f32([3.0, 4.0]))
+    optimizer = hy.optim.SGD([w, v], lr=0.1)
+
+    def step():
+        (w * w * v).sum().backward()
+        optimizer.step()
+
+    called, found = wrap(step), []
+    for i in range(6):
+        w.requires_grad = i % 2 == 0
+        called()
+        found.append((w.tolist(), v.tolist(), gradient(w)))
+    return found
+
+
+def generator_and_discriminator(wrap) -> list[Any]:
+    hy.random.seed(0)
+    g, d = hy.nn.Linear(2, 2), hy.nn.Sequential(hy.nn.Linear(2, 3), hy.nn.Tanh())
+    of_g, of_d = (hy.optim.Adam(m.parameters(), lr=0.1) for m in (g, d))
+
+    def train_d(real, z):
+        (d(g(z).detach()).sum() - d(real).sum()).backward()
+
+    def train_g(z):
+        (-d(g(z)).sum()).backward()
+
+    first, second, found = wrap(train_d), wrap(train_g), []
+    for i in range(3):
+        d.requires_grad_(True)
+        of_d.zero_grad()
+        first(hy.ones((2, 2)) * i, hy.ones((2, 2)))
+        of_d.step()
+        d.requires_grad_(False)
+        of_g.zero_grad()
+        second(hy.ones((2, 2)) * 0.5)
+        of_g.step()
+        found.append([(p.tolist(), gradient(p)) for m in (g, d) for p in m.parameters()])
+    return found
+
+
+def frozen_when_captured(wrap) -> list[Any]:
+    w, v = hy.nn.Parameter(f32([1.0])), hy.nn.Parameter(f32([2.0]), requires_grad=False)
+    optimizer = hy.optim.SGD([w, v], lr=0.5)
+
+    def step():
+        optimizer.step()
+        optimizer.zero_grad()
+        (w * w).sum().backward()
+
+    called, found = wrap(step), []
+    for i in range(5):
+        v.requires_grad = i in (2, 3)
+        if i == 2:
+            v.grad = f32([1.0])
+        called()
+        found.append((w.tolist(), v.tolist(), gradient(v)))
+    return found
+
+
+def asked_whether_it_needs_one(wrap) -> list[Any]:
+    v = hy.nn.Parameter(f32([2.0]), requires_grad=False)
+    called, found = wrap(lambda x: x * 2 if v.requires_grad else x * 3), []
+    for needs in (False, True, False):
+        v.requires_grad = needs
+        found.append(called(f32([1.0])).tolist())
+    return found
+
+
+def another_variable_in_its_place(wrap) -> list[Any]:
+    STATE.w = variable(1.0, 2.0)
+
+    def step():
+        (STATE.w * STATE.w).sum().backward()
+
+    called, found = wrap(step), []
+    for w in (STATE.w, variable(3.0, 4.0), STATE.w):
+        STATE.w = w
+        called()
+        called()
+        found.append(gradient(w))
+    return found
+
+
+def gradient_of_an_argument(wrap) -> list[Any]:
+    called, found = wrap(lambda x: x * 2 if x.grad is None else x + x.grad), []
+    x, y = variable(1.0, 2.0), variable(5.0, 6.0)
+    y.grad = f32([1.0, 1.0])
+    y.requires_grad = False
+    for needs in (False, True, False):
+        x.requires_grad = needs
+        if needs:
+            (x * x).sum().backward()
+        found += [called(t).tolist() for t in (x, y, f32([5.0, 6.0]))]
+    return found
+
+
+def cleared_where_there_was_none(wrap) -> list[Any]:
+    w, v = hy.nn.Parameter(f32([1.0])), hy.nn.Parameter(f32([2.0]), requires_grad=False)
+
+    def clear(x, n):
+        v.grad = None
+        for _ in range(n):
+            w.grad = None
+        return x * 2
+
+    called, found = wrap(clear), []
+    for n in (1, 0, 2):
+        for grad in (None, f32([3.0])):
+            w.grad, v.requires_grad = grad, True
+            v.grad = grad
+            v.requires_grad = False
+            called(f32([1.0]), hy.asarray(n))
+            found.append((gradient(w), gradient(v)))
+    return found
+
+
+def history_of_before(wrap) -> list[Any]:
+    w = hy.nn.Parameter(f32([1.0, 2.0]))
+    called, found = wrap(lambda: (w * w).sum()), []
+    for needs in (False, True):
+        loss = called()
+        w.requires_grad = False
+        w.requires_grad = needs
+        loss.backward()
+        found.append(gradient(w))
+        w.requires_grad = True
+    return found
+
+
+@pytest.mark.parametrize("program", [
+    frozen_between_calls, optimized_inside, generator_and_discriminator, frozen_when_captured,
+    asked_whether_it_needs_one, another_variable_in_its_place, gradient_of_an_argument,
+    cleared_where_there_was_none, history_of_before,
+], ids=lambda f: f.__name__)  # fmt: skip
+def test_what_is_frozen_and_thawed_is_as_eagerly(program) -> None:
+    assert program(hy.hybridize) == program(lambda function: function)
+
+
+def test_a_frozen_tensor_keeps_its_gradient_as_in_pytorch() -> None:
+    w = variable(1.0, 2.0)
+    loss = (w * w).sum()
+    loss.backward(retain_graph=True)
+    w.requires_grad = False
+    assert gradient(w) == [2.0, 4.0]
+    loss.backward(retain_graph=True)  # nothing is added meanwhile
+    assert gradient(w) == [2.0, 4.0]
+    w.requires_grad = True
+    loss.backward()
+    assert gradient(w) == [4.0, 8.0]
+
+
+def test_a_module_of_another_dtype_keeps_the_gradients_of_frozen_parameters() -> None:
+    layer = hy.nn.Linear(1, 1)
+    layer(hy.ones((1, 1))).sum().backward()
+    layer.requires_grad_(False).double()
+    assert layer.weight.grad.dtype is hy.float64 and gradient(layer.weight) == [[1.0]]
+    assert not layer.weight.requires_grad
