@@ -46,7 +46,10 @@ _FUNCTIONS: dict[tuple[str | None, str], str] = {
     **{(module, f"Path.{name}"): OUTSIDE for module in ("pathlib", "pathlib._local")
        for name in ("open", "read_text", "read_bytes", "write_text", "write_bytes", "mkdir",
                     "rmdir", "touch", "unlink", "rename", "replace", "stat", "lstat", "exists",
-                    "is_file", "is_dir", "iterdir", "glob", "rglob", "resolve", "samefile")},
+                    "is_file", "is_dir", "iterdir", "glob", "rglob", "resolve", "samefile",
+                    "is_symlink", "is_mount", "is_socket", "is_fifo", "is_block_device",
+                    "is_char_device", "owner", "group", "readlink", "walk", "chmod",
+                    "symlink_to", "hardlink_to")},
     **{("numpy", name): OUTSIDE
        for name in ("save", "savez", "savez_compressed", "savetxt", "load", "loadtxt",
                     "genfromtxt", "fromfile")},

@@ -7,6 +7,7 @@ the functions of Python through which all libraries reach files refuse that, who
 
 from __future__ import annotations
 
+import _signal
 import builtins
 import functools
 import io
@@ -35,6 +36,7 @@ _OPENING = (
     *[(os, name) for name in ("open", "read", "pread", "readv", "stat", "lstat", "fstat", "access",
                               "listdir", "scandir", "readlink", "statvfs", "getxattr")],
 )  # fmt: skip
+_SIGNALS = tuple(map(int, signal.valid_signals()))
 # What looks for source texts and code, which are those that run, and debuggers.
 _BESIDE = frozenset(
     {
@@ -90,10 +92,10 @@ def beside(call: Callable[[], R], recording: tuple[bool, bool]) -> R:
 
 
 def _lower_handlers(handlers: dict[int, tuple[Any, Any]]) -> None:
-    for number in signal.valid_signals():
-        handler = signal.getsignal(number)
+    for number in _SIGNALS:
+        handler = _signal.getsignal(number)  # that of signal looks for names of numbers
         plain = handler is signal.default_int_handler or isinstance(handler, _Lowered)
-        if callable(handler) and not isinstance(handler, signal.Handlers) and not plain:
+        if callable(handler) and not plain:
             lowered = _Lowered(handler)
             handlers[number] = handler, lowered
             signal.signal(number, lowered)
