@@ -33,6 +33,7 @@ from hybrid.trace.capture.side_effects import (
     written_numbers,
 )
 from hybrid.trace.guards.conditions import Guards
+from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.places.differences import (
     ContainerDifference,
     ContainerSnapshot,
@@ -116,7 +117,9 @@ class Writes:
         for owner, before in self._unseen:
             put_attributes(owner, before)
         self.tracer.adopt(self.guards.written_places(self.own))
-        self.left = self.tracer.mark.undo()
+        places = self.tracer.places.items()  # deleted ones show what the class has
+        gone = [key for key, p in places if p.written and self.journal.gave_up(p.owner, p.name)]
+        self.left = self.tracer.mark.undo() | dict.fromkeys(gone, MISSING)
         self.changes, others = _partition(self.containers.differences(), self.is_own)
         self.inputs.take_back()
         if self.changes:

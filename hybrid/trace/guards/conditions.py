@@ -277,7 +277,11 @@ class Guards:
                 or now is MISSING
                 or (is_plain(now) and (stood_in or not self.matching.exactly(value)(now)))
             )
-            if written and own(place.key, [now]) and not _of_class(place.owner, place.name):
+            if not (written and own(place.key, [now])):
+                continue
+            if own.journal.gave_up(place.owner, place.name) or not _of_class(
+                place.owner, place.name
+            ):
                 yield place.owner, place.name, begun
         for absent in self.snapshot.absent:
             owner = absent.owner
