@@ -34,6 +34,7 @@ from hybrid.trace.capture.side_effects import (
     written_numbers,
 )
 from hybrid.trace.guards.conditions import Guards
+from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.places.differences import (
     ContainerDifference,
     ContainerSnapshot,
@@ -119,7 +120,9 @@ class Writes:
         self._unseen = self._put_unseen()
         asked = self._asked = self.journal.identities.asked().keys()
         self.tracer.adopt(self.guards.written_places(self.own, asked))
-        self.left = self.tracer.mark.undo()
+        places = self.tracer.places.items()  # deleted ones show what the class has
+        gone = [key for key, p in places if p.written and self.journal.gave_up(p.owner, p.name)]
+        self.left = self.tracer.mark.undo() | dict.fromkeys(gone, MISSING)
         self.changes, others = _partition(self.containers.differences(), self.is_own)
         self.inputs.take_back()
         if self.changes:

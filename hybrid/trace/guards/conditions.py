@@ -322,7 +322,8 @@ class Guards:
                 or now is MISSING
                 or (is_plain(now) and (stood_in or not self.matching.exactly(value)(now)))
             )
-            elsewhere = place.is_elsewhere() or _of_class(place.owner, place.name)
+            gone = own.journal.gave_up(place.owner, place.name)
+            elsewhere = place.is_elsewhere() or (_of_class(place.owner, place.name) and not gone)
             if written and not elsewhere and own(place.key, [now]):
                 yield place.owner, place.name, begun
         for absent in self.snapshot.absent:

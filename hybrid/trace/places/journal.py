@@ -203,6 +203,11 @@ class Journal:
         _, before = self.owners.get(id(owner), (owner, None))
         return before is None or name in before or not hasattr(type(owner), name)
 
+    def gave_up(self, owner: Any, name: str) -> bool:
+        """Return whether ``owner`` itself had the attribute before a write, and no longer has."""
+        _, before = self.owners.get(id(owner), (owner, None))
+        return before is not None and name in before and name not in vars(owner)
+
     def covers(self, key: Key) -> bool:
         """Return whether a write to the place of ``key`` was announced."""
         return key in self.announced or (key[0], ANY) in self.announced

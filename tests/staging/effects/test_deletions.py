@@ -64,6 +64,26 @@ def a_slot_and_an_attribute_of_a_class():
 
 
 @table.makes(*CALLS)
+def what_the_class_has_shows_again():
+    class Caching:
+        cache = None
+
+    state = Caching()
+    state.cache = f32([1.0, 1.0])
+
+    def run(x):
+        if state.cache is None:
+            y = x
+            state.cache = x * 2
+        else:
+            y = x + state.cache
+            del state.cache
+        return y, "cache" in vars(state)
+
+    return run, state
+
+
+@table.makes(*CALLS)
 def a_variable():
     cache = f32([1.0, 1.0])
 
