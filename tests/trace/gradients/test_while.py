@@ -243,3 +243,22 @@ def test_capacity(monkeypatch) -> None:
     assert capacity([]) == 6400
     monkeypatch.setattr(config, "RESIDUAL_NBYTES", 1 << 40)
     assert capacity([row]) == MOST_ROWS
+
+
+def test_stacks_of_loops_in_loops_are_made_again_and_not_stacked() -> None:
+    def stopped(x, n):
+        y = x
+        for _ in range(n):
+            z = y
+            for _ in range(n):
+                z = hy.sin(z) * 1.1
+                if z < 0.5:
+                    break
+            y = y + z * 0.1
+            if y > 8:
+                break
+        return y
+
+    twice = hy.grad(hy.grad(stopped))
+    x, n = hy.asarray(1.0), hy.asarray(3)
+    np.testing.assert_allclose(hy.hybridize(twice)(x, n).numpy(), twice(x, n).numpy(), rtol=1e-5)
