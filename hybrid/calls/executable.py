@@ -11,7 +11,7 @@ from hybrid import ops
 from hybrid.autodiff.presence import Ct, OptionalCt, added, flag, neutral, nothing, optional_ct
 from hybrid.autodiff.shared_histories import SharedHistories
 from hybrid.autodiff.tape import Pull, node_of, pulled_back
-from hybrid.calls.bind.function_text import Bound, FunctionText
+from hybrid.calls.bind.function_text import BindingSubject, FunctionText
 from hybrid.calls.bind.generate import bind, holds
 from hybrid.calls.bind.precomputed import PrecomputedResults, fits, fixed_sources
 from hybrid.calls.bind.stream_call import QueuedBinding
@@ -209,7 +209,14 @@ class Planned:
         """``run`` in a stream."""
         record = None if self.capture.gradient is None else self._record
         capture, whole = self.capture, self._whole()
-        bound = Bound(capture, self.plan, record, USED, self.precomputed, whole)
+        bound = BindingSubject(
+            capture=capture,
+            plan=self.plan,
+            record=record,
+            used=USED,
+            precomputed=self.precomputed,
+            whole=whole,
+        )
         return QueuedBinding(bound, self.run).write().at(bound)
 
     @property

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any, ClassVar
 
-from hybrid.calls.bind.function_text import Bound, FunctionText
+from hybrid.calls.bind.function_text import BindingSubject, FunctionText
 from hybrid.calls.bind.generate import Binding, put_in_force
 from hybrid.calls.executable import USED, CallOp, Planned, record_gradient
 from hybrid.calls.open_plans import BoundCaptures, OpenPlans
@@ -235,7 +235,7 @@ class StagedBinding(Binding):
 
     _recorded_with = ", values, [t.type for t in made]"
 
-    def __init__(self, bound: Bound) -> None:
+    def __init__(self, bound: BindingSubject) -> None:
         super().__init__(bound)
         self.in_place, self.slot_of_output = {}, {}
         self.needs_tensor = self._tensors()
@@ -295,7 +295,14 @@ class StagedPlanned(Planned):
         return _At(self.stages.plan, self.known), (), None  # type: ignore[return-value]
 
     def _bound(self, record: Callable[..., None] | None) -> Callable[..., Any]:
-        bound = Bound(self.capture, self.plan, record, USED, None, None)
+        bound = BindingSubject(
+            capture=self.capture,
+            plan=self.plan,
+            record=record,
+            used=USED,
+            precomputed=None,
+            whole=None,
+        )
         return StagedBinding(bound).write().at(bound)
 
     def _record(  # type: ignore[override]

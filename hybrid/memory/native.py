@@ -597,11 +597,6 @@ def share_arena(plan: Any) -> None:
     lib.hyb_plan_share_arena(plan)
 
 
-def arena_nbytes(plan: Any) -> int:
-    """The bytes of the arena of ``plan``."""
-    return lib.hyb_plan_arena_nbytes(plan)
-
-
 def plan_nbytes(plan: Any) -> int:
     """The bytes of ``plan`` itself, without those that a run takes."""
     return lib.hyb_plan_nbytes(plan)

@@ -92,3 +92,8 @@ def bind_open(
     if isinstance(found := native.failure(), OutOfMemoryError):
         raise found
     return None
+
+
+def arena_nbytes(plan: Any) -> int:
+    """The bytes of the arena of ``plan``."""
+    return lib.hyb_plan_arena_nbytes(plan)

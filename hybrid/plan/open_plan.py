@@ -29,7 +29,7 @@ from hybrid.ir import Graph
 from hybrid.ir.bound_graphs import SizeBinding
 from hybrid.memory import native
 from hybrid.memory.native import PlanArrays
-from hybrid.memory.open_arrays import OpenSpec, OpenWord, bind_open, make_open, packer
+from hybrid.memory.open_arrays import OpenSpec, OpenWord, arena_nbytes, bind_open, make_open, packer
 from hybrid.plan.agreement import Agreement, at_sizes
 from hybrid.plan.formulas import FormulaWriter, Unknown
 from hybrid.plan.host import Callbacks, host_function
@@ -99,7 +99,7 @@ class OpenPlan:
                 output_types=tuple(types[:n]),
                 donations=self.placement.donations,
                 exposed=self.placement.exposed,
-                sizes=Sizes(*self._counts, native.arena_nbytes(handle), scratch_nbytes),
+                sizes=Sizes(*self._counts, arena_nbytes(handle), scratch_nbytes),
                 origin=lambda: (binding.graph(self.graph), self.lowered, self.placement),
                 callbacks=callbacks if hosts else None,
                 written=lambda: self._arrays(binding),

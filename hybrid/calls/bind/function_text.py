@@ -131,7 +131,7 @@ class Loops:
         w.line(f"{names}= tensors")
 
 
-class Bound(NamedTuple):
+class BindingSubject(NamedTuple):
     """What a binding is of at given sizes."""
 
     capture: Capture
@@ -156,7 +156,7 @@ class Writer:
     def __init__(self, **names: Any) -> None:
         self.lines: list[str] = []
         self.names = names
-        self.of_sizes: dict[str, Callable[[Bound], Any]] = {}
+        self.of_sizes: dict[str, Callable[[BindingSubject], Any]] = {}
 
     def line(self, text: str, depth: int = 1) -> None:
         self.lines.append("    " * depth + text)
@@ -167,7 +167,9 @@ class Writer:
         self.names[name] = value
         return name
 
-    def sized(self, prefix: str, value: Callable[[Bound], Any], *, numbered: bool = True) -> str:
+    def sized(
+        self, prefix: str, value: Callable[[BindingSubject], Any], *, numbered: bool = True
+    ) -> str:
         """A name for what ``value`` gives at the sizes of a binding."""
         name = f"{prefix}{len(self.names)}" if numbered else prefix
         self.of_sizes[name] = value
@@ -185,9 +187,9 @@ class FunctionText(NamedTuple):
 
     text: str
     names: dict[str, Any]
-    of_sizes: dict[str, Callable[[Bound], Any]]
+    of_sizes: dict[str, Callable[[BindingSubject], Any]]
 
-    def at(self, bound: Bound) -> Callable[..., Any]:
+    def at(self, bound: BindingSubject) -> Callable[..., Any]:
         """The function at the sizes of ``bound``."""
         names = dict(self.names)
         for name, value in self.of_sizes.items():

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hybrid.calls.bind.function_text import Bound, FunctionText, Loops, Writer, many, runs
+from hybrid.calls.bind.function_text import BindingSubject, FunctionText, Loops, Writer, many, runs
 from hybrid.calls.bind.precomputed import PrecomputedResults
 from hybrid.config import advance_epoch
 from hybrid.core.exceptions import Leaving, taken
@@ -60,7 +60,9 @@ def bind(
     does without, for when that is better or nothing can be kept.  ``texts`` are those of this
     capture at other sizes, where it is one for many.
     """
-    bound = Bound(capture, plan, record, used, precomputed, whole)
+    bound = BindingSubject(
+        capture=capture, plan=plan, record=record, used=used, precomputed=precomputed, whole=whole
+    )
     if texts is None:
         return Binding(bound).write().at(bound)
     key = (*plan.donations.items(), plan.exposed, plan.calls_python, id(precomputed))
@@ -100,7 +102,7 @@ def _waits(plan: Plan, capture: Capture) -> bool:
 class Binding(Loops):
     """The writer of the text of that function."""
 
-    def __init__(self, bound: Bound) -> None:
+    def __init__(self, bound: BindingSubject) -> None:
         capture, plan, record, self.used, self.precomputed, self.whole = self.bound = bound
         self.capture, self.plan, self.record = capture, plan, record
         self.types = plan.output_types
@@ -522,11 +524,11 @@ class Binding(Loops):
         return f"{build_name}({made_name}, {results}, leaves, {{{sources}}})"
 
 
-def _storage_part(output: int, part: int, bound: Bound) -> Any:
+def _storage_part(output: int, part: int, bound: BindingSubject) -> Any:
     return native.storage(bound.types[output].nbytes)[part]
 
 
-_OF_SIZES: dict[str, Callable[[Bound], Any]] = {
+_OF_SIZES: dict[str, Callable[[BindingSubject], Any]] = {
     "spare": lambda _bound: [],
     "handle": lambda bound: bound.plan.handle,
     "fail": lambda bound: functools.partial(_fail, bound.plan, bound.capture),

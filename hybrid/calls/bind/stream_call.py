@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from hybrid.calls.bind.function_text import Bound, FunctionText
+from hybrid.calls.bind.function_text import BindingSubject, FunctionText
 from hybrid.calls.bind.generate import WRITER, Binding
 from hybrid.calls.bind.precomputed import PrecomputedResults
 from hybrid.eager.tensor import Tensor, refuse_leaked
@@ -28,7 +28,7 @@ class QueuedBinding(Binding):
     What calls Python waits for the stream, and ``now`` runs it.
     """
 
-    def __init__(self, bound: Bound, now: Callable[..., Any]) -> None:
+    def __init__(self, bound: BindingSubject, now: Callable[..., Any]) -> None:
         super().__init__(bound)
         self.many_cells, self.many_slots, self.many_fresh = [], [], []
         self.now = now
