@@ -332,9 +332,9 @@ class Guards:
                 name for name, now in vars(owner).items()
                 if name in absent.names
                 and (
-                    holds_run_value(now)
+                    holds_tensor(now)
                     or (
-                        (type(now) in (list, dict) or is_plain(now))
+                        (type(now) in (list, dict) or is_plain(now) or holds_run_value(now))
                         and name not in cached_names(owner)
                     )
                 )
