@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hybrid.core.size_values import SizeBytes
 from hybrid.core.types import TensorType
 from hybrid.errors import HybridError
 from hybrid.ir import Builder, Graph, Node, Op, Value, rewrite, steady
@@ -87,7 +88,7 @@ def _bytes_of(node: Node) -> bytes | None:
     """The elements of a ``full`` or ``literal``; None when they cannot be known here."""
     attrs = node.attributes
     if node.op.name == "literal":
-        return attrs["data"]
+        return None if isinstance(attrs["data"], SizeBytes) else attrs["data"]
     code = _FORMAT.get(attrs["dtype"].short)
     try:
         return struct.pack(f"<{code}", attrs["value"]) * node.results[0].type.size
