@@ -225,10 +225,12 @@ class ModelBuiltError(UncapturedCallError):
 class PathError(CaptureError):
     """A size differs between paths, or depends on values in one: each path is captured by itself.
 
-    ``site`` is the outermost construct whose paths these are.
+    ``site`` is the outermost construct whose paths these are; ``made_at`` is the line of one that
+    is over, and that has made what has another size on each path.
     """
 
     site: object = None
+    made_at: Location | None = None
 
 
 class CutShortError(CaptureError):

@@ -10,10 +10,19 @@ from contextlib import contextmanager
 from typing import Any
 
 from hybrid.convert.assignment import Definite
+from hybrid.convert.constructs.variables import unchecked
 from hybrid.convert.converter import Converter, call, constant, located, name
 from hybrid.convert.liveness import Liveness
 from hybrid.convert.runtime import Branch, Site
-from hybrid.convert.scope import FRAME_READERS, Scope, mangled, names_in, scope_of, walk_scope
+from hybrid.convert.scope import (
+    FRAME_READERS,
+    Scope,
+    arguments_of,
+    mangled,
+    names_in,
+    scope_of,
+    walk_scope,
+)
 from hybrid.convert.trees import (
     LOOPS,
     TESTED,
@@ -71,6 +80,7 @@ class Rewriter:
         self.in_class = False  # directly in a class body, whose names no nested function sees
         self.in_comprehension = False
         self.in_nested = False  # in a comprehension that Python runs as a function of its own
+        self.targets: frozenset[str] = frozenset()  # names that comprehensions around here bind
         self.numbers: dict[str, int] = {}
         self.converters: dict[type[ast.AST], Converter] = {}
         self.preceding: list[Converter] = []
@@ -103,12 +113,17 @@ class Rewriter:
             for inner in walk_scope(statement)
             if isinstance(inner, (ast.If, *LOOPS)) or _holds_result(inner)
             for bound in names_in(inner).bound
-        )
+        ) | self._parameters(node)
         if isinstance(node, ast.Lambda):
-            node.body = self.visit(node.body)
+            node.body = unchecked(self.visit(node.body))
         else:
             start = 1 if ast.get_docstring(node, clean=False) is not None else 0
             node.body = node.body[:start] + self.block(node.body[start:])
+
+    def _parameters(self, node: ast.FunctionDef | ast.Lambda) -> frozenset[str]:
+        """The parameters of ``node``, which a container may give what some paths alone have."""
+        instance = {self.first_parameter} if self.around.class_name is not None else set()
+        return frozenset(argument.arg for argument in arguments_of(node)) - instance
 
     def nested(self, node: ast.AST, label: str) -> Rewriter:
         """A rewriter for a function defined in this one."""
@@ -152,7 +167,7 @@ class Rewriter:
     def test(self, node: ast.expr) -> ast.expr:
         """``node``, of which only the truth matters, converted."""
         mark(node, TESTED)
-        return self.visit(node)
+        return unchecked(self.visit(node))
 
     def is_tested(self, node: ast.expr) -> bool:
         return is_marked(node, TESTED)
@@ -171,14 +186,20 @@ class Rewriter:
         return found
 
     @contextmanager
-    def comprehension(self, node: ast.expr) -> Iterator[None]:
+    def comprehension(self, node: Any) -> Iterator[None]:
         """Inside a comprehension, a scope of its own even in a class body."""
-        saved = self.in_class, self.in_comprehension, self.in_nested
+        saved = self.in_class, self.in_comprehension, self.in_nested, self.targets
         is_function = isinstance(node, ast.GeneratorExp) or sys.version_info < (3, 12)
         self.in_class, self.in_comprehension = False, True
         self.in_nested = self.in_nested or is_function
+        self.targets |= {
+            inner.id
+            for part in node.generators
+            for inner in ast.walk(part.target)
+            if isinstance(inner, ast.Name)
+        }
         yield
-        self.in_class, self.in_comprehension, self.in_nested = saved
+        self.in_class, self.in_comprehension, self.in_nested, self.targets = saved
 
     def follows(self, inner: ast.stmt, outer: ast.stmt) -> None:
         """Let what is known of the statement ``outer`` hold for ``inner``, which ends it."""
@@ -326,6 +347,8 @@ class Rewriter:
         """Whether ``node`` surely finds its variable bound (or it is no variable of a function)."""
         if self.definite is None or self.in_class:
             return True
+        if node.id in self.targets:  # an item of what is gone over
+            return False
         if node.id in self.merged:  # where paths meet it may be bound on some of them only
             return node.id.startswith(PREFIX)
         if node.id in self.scope.locals:

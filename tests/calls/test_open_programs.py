@@ -59,3 +59,26 @@ def test_weights_prepared_once_for_many_sizes() -> None:
         x = rows[:n]
         for _ in range(2):
             assert (hybridized(x).numpy() == product(x).numpy()).all()
+
+
+@pytest.mark.parametrize("over_a_range", [False, True])
+def test_strict_zips_of_open_axes(over_a_range: bool) -> None:
+    """What differs in length raises as in Python, whichever size the plan was made for."""
+
+    def program(x, y):
+        total = 0.0
+        for a, b in zip(x, range(y) if over_a_range else y, strict=True):
+            total = total + a * b
+        return total
+
+    hybridized = hy.hybridize(program)
+    for first, second in ((2, 2), (3, 3), (2, 3), (3, 2), (4, 2), (4, 4)):
+        x, y = hy.ones(first), second if over_a_range else hy.ones(second)
+        if first == second:
+            assert describe(hybridized(x, y)) == describe(program(x, y))
+            continue
+        with pytest.raises(ValueError, match="zip") as expected:
+            program(x, y)
+        with pytest.raises(ValueError, match="zip") as found:
+            hybridized(x, y)
+        assert found.value.args == expected.value.args

@@ -428,3 +428,20 @@ def test_numbers_among_the_arguments_are_sizes() -> None:
     for _ in range(12):
         n, scale, x = int(draw.integers(0, 9)), float(draw.normal()), floats(draw, 9)
         assert describe(function(x, n, scale)) == describe(made(x, n, scale))
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda n: hy.arange(n)[:2],
+        lambda n: hy.arange(n)[-2:] + 1,
+        lambda n: hy.arange(n.item())[:1],
+        lambda n: (hy.arange(n)[:-1], hy.arange(n)[::2], hy.arange(n)[1:n]),
+    ],
+)
+def test_slices_of_ranges(program) -> None:
+    """Elements that sizes tell are no constant, though a slice of them has a size of its own."""
+    hybridized = hy.hybridize(program)
+    for n in (3, 4, 1, 2, 0, 5, 5, 0, 2, 1, 4, 3):
+        n = hy.asarray(n)
+        assert describe(hybridized(n)) == describe(program(n))

@@ -218,7 +218,7 @@ def test_source_reads_well() -> None:
     # Python 3.10 writes the tuple of one in parentheses.
     assert converted_source(sample).replace("(y,)", "y,") == (
         "def sample(x: int) -> int:\n"
-        "    hyb_1 = hyb__.if_(hyb__0, x > 1)\n"
+        "    hyb_1 = hyb__.if_(hyb__0, hyb__.load('x', x) > 1)\n"
         "    if hyb_1.again(hyb_1.wants and hyb__.locals()):\n"
         "        if hyb_1.loads:\n"
         "            y, = hyb_1.values\n"

@@ -288,6 +288,24 @@ jump:
         <block>
 
 [returns]
+jump x2:
+    if <c>:
+        return <result>
+stmt:
+    for c<=> in range(3):
+        if <c>:
+            break
+        v0 = v0 + <v>
+        if <c>:
+            return <result>
+stmt:
+    c<=> = 0
+    while True:
+        c<=> += 1
+        if c<=> > 3 or <c>:
+            break
+        s0 = s0 * 0.5
+        return <result>
 stmt x2:
     if <c>:
         return <result>
@@ -468,4 +486,47 @@ stmt:
     if (t0 := <s>) > 0:
         s0 = t0
         <block>
+
+[absent]
+stmt x2:
+    q<=> = None
+    if <c>:
+        q<=> = <v>
+    v0 = sum([w for w in [q<=>, <v>] if w is not None], v0)
+stmt:
+    q<=> = None
+    if <c>:
+        q<=> = <v>
+    if any(w is None for w in (q<=>, <v>)):
+        v1 = <v>
+    else:
+        v1 = hy.sum(hy.stack([q<=>, <v>]), axis=0)
+stmt:
+    q<=> = None
+    if <c>:
+        q<=> = <s>
+    if q<=> and <c>:
+        s0 = q<=> * 2
+    s1 = s1 + (q<=> or 0.5)
+stmt:
+    q<=> = None
+    if <c>:
+        q<=> = <s>
+    t<=> = [0.25 if w is None else w * 0.5 for w in (q<=>, <s>)]
+    s0 = s0 + t<=>[0] + t<=>[1]
+stmt:
+    q<=> = None
+    if <c>:
+        q<=> = <v>
+    if None not in [q<=>]:
+        v0 = functools.reduce(lambda a, b: a + b, [q<=>, <v>])
+stmt:
+    q<=> = None
+    if <c>:
+        q<=> = <s>
+    for c<=> in range(3):
+        if <c>:
+            q<=> = <s>
+            break
+    s1 = s1 if q<=> is None else max([q<=>, s1])
 """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from hybrid.convert.constructs.variables import unchecked
 from hybrid.convert.converter import Converter, call, constant, located, name, thunk
 from hybrid.convert.rebuild import ITEMS
 
@@ -45,7 +46,10 @@ class ComprehensionConverter(Converter):
             if not filtered:
                 for field in ("key", "value", "elt"):
                     if hasattr(node, field):
-                        setattr(node, field, rewriter.visit(getattr(node, field)))
+                        visited = rewriter.visit(getattr(node, field))
+                        keeps = field == "value" or not isinstance(node, ast.SetComp)
+                        keeps = keeps and field != "key"
+                        setattr(node, field, unchecked(visited) if keeps else visited)
         if not grows:
             first.iter = self._each(first.iter, iterable)
             return node

@@ -5,10 +5,9 @@ from __future__ import annotations
 import ast
 
 from hybrid.convert.constructs.defer import deferred
+from hybrid.convert.constructs.variables import unchecked
 from hybrid.convert.converter import Converter, call
 from hybrid.convert.trees import MIXED, TESTED, is_marked, mark
-
-LOADS = (ast.Name, ast.Attribute, ast.Subscript)
 
 
 class LogicConverter(Converter):
@@ -46,10 +45,10 @@ class LogicConverter(Converter):
         first, *rest = operands
         site = rewriter.site(kind, node, **site_facts)
         thunks = [deferred(rewriter, node, operand) for operand in rest]
-        if tested and not is_marked(node, MIXED) and isinstance(rest[-1], LOADS):
+        if tested and not is_marked(node, MIXED):
             thunks[-1].body = call(rest[-1], "known_truth", thunks[-1].body)
         name = f"{kind}_test" if tested else f"{kind}_"
-        return call(node, name, site, rewriter.visit(first), *thunks)
+        return call(node, name, site, unchecked(rewriter.visit(first)), *thunks)
 
 
 class NotConverter(Converter):

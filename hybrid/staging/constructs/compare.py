@@ -26,6 +26,7 @@ from hybrid.staging.sessions.views import (
 )
 from hybrid.staging.values.dicts import present
 from hybrid.staging.values.iterables import TracedRange
+from hybrid.staging.values.optional_operands import each, is_unsure
 from hybrid.staging.values.subscripts import contains, numbers_in
 from hybrid.trace.regions.region import truth
 from hybrid.trace.regions.ties import is_one
@@ -145,8 +146,7 @@ def _is_in(item: Any, container: Any) -> Any:
     for value in container:
         if value is item:
             return True if found is False else Number("bool", ops.logical_or(truth(found), True))
-        equal = compared(value) == compared(item)
-        here = as_truth(equal)
+        here = _equal(value, item)
         if here is True:
             return True
         if here is not False:
@@ -154,6 +154,15 @@ def _is_in(item: Any, container: Any) -> Any:
                 "bool", ops.logical_or(truth(found), truth(here))
             )  # fmt: skip
     return found
+
+
+def _equal(value: Any, item: Any) -> Any:
+    """The truth of ``value is item or value == item``."""
+    if is_unsure(value):
+        return each(value, lambda part: _equal(part, item))
+    if is_unsure(item):
+        return each(item, lambda part: _equal(value, part))
+    return True if value is item else as_truth(compared(value) == compared(item))
 
 
 PLAIN: dict[str, Callable[[Any, Any], Any]] = {

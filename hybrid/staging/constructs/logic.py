@@ -11,6 +11,7 @@ from typing import Any
 from hybrid import ops
 from hybrid.convert.runtime import Site, hyb__
 from hybrid.eager.tensor import Tensor
+from hybrid.ir.interpreter import current
 from hybrid.number import Number
 from hybrid.staging.sessions.views import decided, deciding, is_traced, look, tracing
 from hybrid.trace.regions.region import truth
@@ -62,7 +63,8 @@ def lazy(site: Site, value: Any, rest: Thunk, decisive: bool, tested: bool) -> A
     Where only the truth counts, ``tested``, it is ``decisive`` in place of ``value``.
     """
     name = "this test" if tested else "the value of this expression"
-    sides = rest, lambda: decisive if tested else value
+    there = decisive and isinstance(value, OptionalValue)  # None would not hold
+    sides = rest, lambda: decisive if tested else value.value if there else value
     with deciding(site):
         return hyb__.Choice(site, name).between(value, *(reversed(sides) if decisive else sides))
 
@@ -79,8 +81,14 @@ def _remaining(function: Callable[..., Any], site: Site, thunks: tuple[Thunk, ..
 
 
 def known_truth(value: Any) -> Any:
-    """The truth of ``value`` in its place, if it is known while a function is captured."""
-    return value if is_traced(value) or not tracing() else bool(look(value))
+    """The truth of ``value`` in its place, while a function is captured.
+
+    A traced tensor without axes stays, and what raises where its truth is asked for.
+    """
+    if not is_traced(value):
+        return bool(look(value)) if tracing() else value
+    one = isinstance(value, Tensor) and value.type.rank and value.type.size == 1
+    return Number("bool", truth(value)) if one or isinstance(value, OptionalValue) else value
 
 
 def as_truth(value: Any) -> Any:
@@ -111,6 +119,11 @@ def _clear(flags: Sequence[Any]) -> Any:
             flag = flag.value
         if is_traced(flag):
             here = truth(flag)
+            known = current().known_truths.get(here.content)
+            if known is not None:
+                if known:
+                    return False
+                continue
             found = here if found is None else ops.logical_or(found, here)
         elif flag:
             return False

@@ -52,9 +52,10 @@ class While(Session):
                 self.staged = hyb__.StagedWhile(self.site, self.tracer)
                 return self.staged.stop_raised(found)
             for flag in self.site.stops:
-                if is_traced(found[flag]):
+                stops = decided(self.site, found[flag])
+                if is_traced(stops):
                     return self._stage().stop_traced(found)
-                self.more = self.more and not found[flag]
+                self.more = self.more and not stops
         elif tracing():
             self.tracer = current()
         self.begun = True

@@ -27,7 +27,7 @@ from hybrid.staging.sessions.views import (
 from hybrid.trace.places.code_owner import of_package
 from hybrid.trace.places.place import read_place
 from hybrid.trace.values.optional import is_optional
-from hybrid.trace.values.varlist import VarList
+from hybrid.trace.values.varlist import VarList, require_known_length
 
 # Methods that change their object without a look at what it holds.
 ADDING = frozenset({"append", "extend", "appendleft", "extendleft", "add", "update", "__iadd__"})
@@ -41,6 +41,7 @@ CHANGING = frozenset(
         "__ior__", "__iand__", "__isub__", "__ixor__", "__init__",
     }
 )  # fmt: skip
+REORDERING = frozenset({"insert", "pop", "remove", "reverse", "sort"})  # of lists
 WHOLE = frozenset({"copy", "clear", "__class__"})  # methods that need not know the length of a list
 # Functions that change their first argument.
 FIRST = (
@@ -108,6 +109,8 @@ def _method(name: str, owner: Any = None, *args: Any) -> None:
             name in WHOLE
             or (name == "pop" and not args and owner and not _ends_with_varlist(owner))
         ):
+            if type(owner) is list and name in REORDERING and current().indefinite_values:
+                require_known_length(owner, f"given to list.{name}()")
             library_argument(owner, f"{type(owner).__name__}.{name}")
         if name in COMPARING and current().indefinite_values:
             for item in owner:

@@ -19,7 +19,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.convert.runtime import Site
+from hybrid.convert.runtime import Site, hyb__
 from hybrid.core.dataclass import dataclass
 from hybrid.eager.progress import unwrapped
 from hybrid.eager.tensor import Tensor
@@ -30,10 +30,12 @@ from hybrid.staging.effects import impurity
 from hybrid.staging.effects.impurity import Draws
 from hybrid.staging.effects.printing import write_method
 from hybrid.staging.sessions.views import CONTAINERS
+from hybrid.staging.values.optional_operands import is_unsure, of_present
 from hybrid.trace.places.code_owner import ATOMS, is_library_class
 from hybrid.trace.places.differences import ContainerSnapshot
 from hybrid.trace.places.place import CONTENT
 from hybrid.trace.regions.region import Region
+from hybrid.trace.values.optional import OptionalValue, refuse_unknown
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ _HARMLESS = frozenset(
     }
 )  # fmt: skip
 _KEEPING = frozenset({"append", "appendleft", "insert", "add", "setdefault", "__setitem__", "get"})
+_HOLDING = frozenset({"builtins", "_operator", "functools", "_functools", "itertools", "copy"})
 _PLAIN = (*ATOMS, types.ModuleType, type, Tensor, Number)
 
 
@@ -156,9 +159,15 @@ def refusing(site: Site, function: Any, made: Callable[..., Any]) -> Callable[..
     owner = getattr(function, "__self__", None)
     owner = None if isinstance(owner, _PLAIN) else owner
     draws = impurity.may_draw(function)
+    holds = _holds(function)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         values = [*bound, *args, *kwargs.values()]
+        if any(map(is_unsure, args)) and not isinstance(owner, CONTAINERS):
+            return of_present(call, args, kwargs)  # what the function is mapped over
+        if not holds:
+            for value in values:
+                _refuse_unsure(function, value, site.location)
         impurity.refuse(function, values, site.location)
         if owner is not None:
             _refuse_method(function, owner, site.location)
@@ -188,6 +197,28 @@ def refusing(site: Site, function: Any, made: Callable[..., Any]) -> Callable[..
         return result
 
     return call
+
+
+def _holds(function: Any) -> bool:
+    """Whether ``function`` leaves items of a container as they are, or knows of optional ones."""
+    inner = getattr(function, "__func__", function)
+    if isinstance(function, type) or isinstance(getattr(function, "__self__", None), CONTAINERS):
+        return True
+    try:
+        known = hyb__.override_of(inner) is not None
+    except TypeError:  # it has no hash
+        known = False
+    return known or getattr(inner, "__module__", None) in _HOLDING
+
+
+def _refuse_unsure(function: Any, value: Any, at: Location | None) -> None:
+    """Refuse to hand over a container with an item that only some paths have."""
+    if type(value) not in (list, tuple, dict):
+        return
+    for item in value.values() if type(value) is dict else value:
+        if type(item) is OptionalValue and item.other is None:
+            how = f"it is in a {type(value).__name__} that {_name(function)}() is given"
+            refuse_unknown(item, how, at)
 
 
 class ArraySnapshot:

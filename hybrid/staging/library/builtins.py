@@ -45,11 +45,13 @@ from hybrid.staging.values.iterables import (
 )
 from hybrid.staging.values.lists import length_of, list_feed, optional
 from hybrid.staging.values.number_kinds import of_one_kind
+from hybrid.staging.values.optional_operands import each, is_unsure
 from hybrid.staging.values.walks import feed_of
 from hybrid.trace.capture.surroundings import beside
 from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.regions.checks import check
-from hybrid.trace.values.optional import is_optional
+from hybrid.trace.regions.region import truth
+from hybrid.trace.values.optional import OptionalValue, is_optional
 from hybrid.trace.values.traced_text import Text
 
 _MISSING: Any = object()
@@ -73,6 +75,8 @@ def _bool(*args: Any) -> Any:
     if len(args) != 1 or not is_traced(args[0]):
         return NotImplemented
     x = args[0]
+    if isinstance(x, OptionalValue):
+        return Number("bool", truth(x))
     if isinstance(x, Tensor):
         return truth_of(x)
     if isinstance(x, (list, tuple)):
@@ -251,7 +255,8 @@ def _zip(*iterables: Any, strict: bool = False) -> Any:
         return NotImplemented
     lengths = [feed.length for feed in feeds]
     first, *rest = lengths if strict else lengths[:1]
-    if len({length for length in lengths if type(length) is int}) > 1 and strict:
+    known = [length for length in lengths if type(length) is not Number]
+    if strict and any(length != known[0] for length in known[1:]):  # a condition on open sizes
         return NotImplemented  # raises, once it gets there
     for number, length in enumerate(rest, 2):
         if type(first) is Number or type(length) is Number:
@@ -324,12 +329,21 @@ def _extremum(function: Callable[..., Any], better: Callable[[Any, Any], Any]) -
             return items[place] if items else kwargs["default"]
         best, best_rate = items[0], rated[0]
         for item, rate in zip(items[1:], rated[1:], strict=True):
-            test = better(rate, best_rate)
+            test = _is_better(better, rate, best_rate)
             best_rate, former = _choice(site, test, rate, best_rate), best_rate
             best = best_rate if best is former and key is None else _choice(site, test, item, best)
         return best
 
     return override
+
+
+def _is_better(better: Callable[[Any, Any], Any], rate: Any, best: Any) -> Any:
+    """``better(rate, best)``, each of which may be None on some paths."""
+    if is_unsure(rate):
+        return each(rate, lambda part: _is_better(better, part, best))
+    if is_unsure(best):
+        return each(best, lambda part: better(rate, part))
+    return better(rate, best)
 
 
 def _varlist_extremum(

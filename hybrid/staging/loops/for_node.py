@@ -114,6 +114,8 @@ class Unrolled(StagedLoop):
         else:
             names = self.left(found)
         over, flag = self.flags(names, self.parent)
+        if flag is not None and not over and self.parent.decides(self.site):
+            over, flag = self.decided_flags(names), None
         if over or ended or self.is_over:
             return self.stop()
         self.asks = self.runs_code and (flag is not None or self.loads)

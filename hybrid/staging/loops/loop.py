@@ -638,6 +638,18 @@ class StagedLoop(Staged):
                 return True, None
         return False, traced
 
+    def decided_flags(self, found: Mapping[str, Any]) -> bool:
+        """Whether a flag stops the loop in this call: that is a condition from now on."""
+        flags = [found.get(name, False) for name in self.author_site.stops]
+        flags += [error.flag for error in self.parent.errors]
+        with self.inside(self.parent):
+            for flag in flags:
+                flag = flag.value if isinstance(flag, OptionalValue) else flag
+                traced = isinstance(flag, (Number, Tensor))
+                if self.parent.decision(truth(flag)) if traced else flag is True:
+                    return True
+        return False
+
     def finish(self, found: Mapping[str, Any]) -> None:
         """The loop is over; if it was entered under a condition, leave that too."""
         peeled, self.path, self.peeled = self.peeled, None, None

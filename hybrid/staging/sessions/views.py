@@ -16,7 +16,7 @@ from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.number import Number
 from hybrid.staging.sessions.namespaces import namespace_of
 from hybrid.trace.regions.region import truth
-from hybrid.trace.values.optional import OptionalValue, is_optional, refuse_missing
+from hybrid.trace.values.optional import OptionalValue, is_optional, refuse_missing, refuse_unknown
 from hybrid.trace.values.varlist import VarList, holds_varlist, refuse_varlist
 
 CONTAINERS = (list, dict, set, deque, bytearray)
@@ -106,6 +106,9 @@ def library_argument(value: Any, name: str = "") -> Any:
 
 def ordered(name: str, order: Callable[[], Any], items: Sequence[Any]) -> Any:
     """The result of ``order()``, in which ``name`` compares ``items``; raises if one is traced."""
+    for item in items:
+        if type(item) is OptionalValue and item.other is None:
+            refuse_unknown(item, f"{name}() compares it")
     try:
         return order()
     except NeedsValue as error:

@@ -21,6 +21,8 @@ from hybrid.number.operators import BINARY, COMPARE, UNARY
 from hybrid.number.staging import CLASSES
 from hybrid.number.tensor_or_number import TensorOrNumber
 from hybrid.staging.values.lists import choose_between
+from hybrid.staging.values.optional_operands import is_unsure, of_present
+from hybrid.trace.values.optional import OptionalValue
 
 NAME = "what this is made of"
 
@@ -66,8 +68,11 @@ def for_both(function: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         for argument in (*args, *kwargs.values()):
             items = argument if type(argument) in (list, tuple) else (argument,)
-            if any([type(item) is TensorOrNumber for item in items]):
+            kinds = [type(item) for item in items]
+            if TensorOrNumber in kinds:
                 return _staged_for_both(function, args, kwargs)
+            if OptionalValue in kinds and any(map(is_unsure, items)):
+                return of_present(for_both(function), args, kwargs)
         return function(*args, **kwargs)
 
     return call

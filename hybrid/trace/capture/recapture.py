@@ -240,6 +240,11 @@ def _size(attempt: Attempt, _found: NeedsSizes, _: Any) -> None:
 
 def _decide(attempt: Attempt, found: PathError, _: Any) -> None:
     """Capture each path through a construct by itself, since sizes differ between them."""
+    made = "" if found.made_at is None else str(found.made_at)
+    if made and made not in attempt.paths.made:
+        attempt.paths.made.add(made)
+        attempt.begin_anew()
+        return
     if found.site is None:
         raise found
     attempt.paths.decided.add(site_key(found.site))

@@ -28,7 +28,7 @@ from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.places.journal import LoggedPlace
 from hybrid.trace.places.place import CONTENT, Key, reachable, read_place, write_place
 from hybrid.trace.regions.tracer import Cell, Tracer, inside_leaf
-from hybrid.trace.values.optional import UNBOUND
+from hybrid.trace.values.optional import UNBOUND, OptionalValue
 
 
 class Region(Tracer):
@@ -283,6 +283,10 @@ class Region(Tracer):
 
 def truth(value: Any) -> Tensor:
     """The truth of ``value`` (a traced tensor of one element, a Number), as a bool scalar."""
+    if isinstance(value, OptionalValue):  # what it is on the other paths has none
+        known = not isinstance(value.value, (Tensor, Number, OptionalValue))
+        here = bool(value.value) if known else truth(value.value)
+        return current().traced(ops.logical_and(value.flag, here))
     if isinstance(value, dict):  # whose items may all be missing
         value = functools.reduce(ops.logical_or, [item.flag for item in dict.values(value)])
     if isinstance(value, (list, tuple)):  # of unknown length: true if there is an item

@@ -157,6 +157,7 @@ class Tracer(ValueSizes):
     decisions: int = 0
     samples: dict[Value, Tensor] = field(default_factory=dict)  # values at the call captured
     size_values: dict[Value, Size] = field(default_factory=dict)  # of scalars that are sizes
+    known_truths: dict[Value, bool] = field(default_factory=dict)  # of those that decide on a path
     many: int = 1  # rows that each value will have, once vmap has applied the graph to all
     traces = True
     batches = False

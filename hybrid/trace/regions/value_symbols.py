@@ -36,6 +36,7 @@ class Paths:
 
     sized: bool = False  # whether there are any
     decided: set[Any] = field(default_factory=set)  # keys of sites, each path captured by itself
+    made: set[str] = field(default_factory=set)  # lines of constructs that are decided, too
     cut: set[str] = field(default_factory=set)  # lines with slices that a run has cut short
 
 
@@ -53,6 +54,7 @@ class ValueSizes:
     paths: Paths | None
     decisions: int
     size_values: dict[Value, Size]
+    known_truths: dict[Value, bool]  # of bool scalars on which a path was decided
     traced: Any
     apply: Any
 
@@ -97,11 +99,17 @@ class ValueSizes:
         """Whether each path through the construct at ``site`` is captured by itself."""
         if self.parent is not None or self.paths is None:
             return False
-        return bool(self.paths.decided) and site_key(site) in self.paths.decided
+        paths = self.paths
+        if not (paths.decided or paths.made):
+            return False
+        return site_key(site) in paths.decided or str(site.location) in paths.made
 
     def decision(self, test: Tensor) -> bool:
         """The truth of ``test``, a bool scalar, which is a condition from now on."""
-        return bool(self._decided_size(self.apply(get_op("cast"), (test,), {"dtype": int64})) > 0)
+        if test.content not in self.known_truths:
+            number = self.apply(get_op("cast"), (test,), {"dtype": int64})
+            self.known_truths[test.content] = bool(self._decided_size(number) > 0)
+        return self.known_truths[test.content]
 
     def decided_count(self, count: Tensor) -> int:
         """What ``count``, an int64 scalar, is, which is a condition from now on."""

@@ -55,22 +55,29 @@ class OptionalValue(PathDependent):
         return ops.where(self.flag, self.value, -0.0)
 
     def __repr__(self) -> str:
-        if self.other is MISSING:
-            self._refuse_look()
+        if self.other is not UNBOUND:
+            self._refuse_look("its text is asked for")
         return f"<{self.value!r} or {self.other!r}>"
 
     def __eq__(self, other: object) -> bool:
-        if self is not other and self.other is MISSING:
-            self._refuse_look()
+        if self is not other and self.other is not UNBOUND:
+            self._refuse_look("it is compared inside a container")
         return self is other
 
     __hash__ = object.__hash__
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        self._refuse_look()
+        self._refuse_look("it is copied")
 
-    def _refuse_look(self) -> NoReturn:
-        refuse_missing("looked into", self)
+    def __bool__(self) -> bool:
+        if self.other is not UNBOUND:
+            self._refuse_look("its truth is asked for")
+        return True
+
+    def _refuse_look(self, how: str) -> NoReturn:
+        if self.other is MISSING:
+            refuse_missing("looked into", self)
+        refuse_unknown(self, how)
 
 
 def is_optional(value: Any) -> bool:
@@ -108,6 +115,17 @@ def refuse_missing(how: str, item: OptionalValue, at: Location | None = None) ->
         "same keys in the same order on every path"
         if named
         else "ask for the attribute with hasattr() or getattr(), or set it on every path",
+    )
+
+
+def refuse_unknown(value: OptionalValue, how: str, at: Location | None = None) -> NoReturn:
+    """Raise CaptureError: an operation has to know whether ``value`` is there."""
+    place = "" if value.at is None else f" ({value.at})"
+    raise CaptureError(
+        f"a value is {value.other!r} on some paths{place}, and {how}",
+        at=at or author_location(),
+        why="Which of the two it is depends on the value of a tensor.",
+        fix=f"test it first (`is {value.other!r}`), or let it be there on every path",
     )
 
 

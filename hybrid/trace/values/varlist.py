@@ -17,7 +17,7 @@ from hybrid.core.open_numbers import is_same
 from hybrid.core.tree import Structure, unflatten
 from hybrid.core.types import tensor_type
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import CaptureError, Location, author_location
+from hybrid.errors import CaptureError, Location, PathError, author_location
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.number import Number, check
 from hybrid.ops.flow.control import FLAG, applied, while_
@@ -324,7 +324,12 @@ def holds_varlist(value: Any) -> bool:
 
 def refuse(how: str, at: Location | None) -> NoReturn:
     """Raise CaptureError: an operation needs the length of a list that only a run knows."""
-    raise CaptureError(
+    raise refusal(how, at)
+
+
+def refusal(how: str, at: Location | None, kind: type[CaptureError] = CaptureError) -> Any:
+    """The error of an operation that needs the length of a list that only a run knows."""
+    return kind(
         f"a list is {how}, and its length is known only when the plan runs",
         at=author_location(),
         why="How many items it has depends on the value of a tensor"
@@ -338,6 +343,15 @@ def refuse_varlist(value: Any, how: str) -> None:
     """Raise CaptureError if ``value`` is a list of unknown length."""
     if holds_varlist(value):
         refuse(how, next(item.at for item in value if type(item) is VarList))
+
+
+def require_known_length(value: Any, how: str) -> None:
+    """Have each length of a list captured by itself, for an operation that needs to know it."""
+    if holds_varlist(value):
+        at = next(item.at for item in value if type(item) is VarList)
+        error = refusal(how, at, PathError)
+        error.made_at = at
+        raise error
 
 
 # Stacks of nothing ------------------------------------------------------------------------------

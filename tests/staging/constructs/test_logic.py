@@ -1,6 +1,6 @@
 """Ternaries, and/or/not, chained comparisons, membership, walrus and match."""
 
-# ruff: noqa: E712, E714, SIM108, SIM208
+# ruff: noqa: E712, E714, SIM108, SIM201, SIM208
 
 import hybrid as hy
 from tests.staging.harness import Program, Table, draw, f32, flag, i64
@@ -401,3 +401,44 @@ def test_same(program: Program) -> None:
 @table.each()
 def test_coverage(program: Program) -> None:
     program.check_coverage()
+
+
+# Truth of tensors of one element ----------------------------------------------------------------
+
+ONE = [f32([v]) for v in (1.0, 2.0, 3.0, 150.0)]
+one_element = Table()
+
+
+@one_element.runs(*ONE)
+def either_of_one_element(x):
+    if x == 1.0 or x == 2.0:
+        return x + 10
+    return x
+
+
+@one_element.runs(*ONE)
+def both_in_a_while(x):
+    while x > 0 and x < 100:
+        x = x * 2
+    return x
+
+
+@one_element.runs(*ONE)
+def negated_and_nested(x):
+    if not (x == 1.0) and (x > 100 or x == 2.0):
+        return x + 10
+    return x * 2 if (x == 3.0 or not x > 1) else x
+
+
+@one_element.runs(*ONE)
+def beside_a_number(x):
+    k = x.item()
+    if k > 2 and x < 100:
+        return x + 1
+    assert x or k
+    return x
+
+
+@one_element.each()
+def test_truths_of_one_element(program: Program) -> None:
+    program.check()

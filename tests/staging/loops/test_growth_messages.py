@@ -43,9 +43,9 @@ def unpacked(x):
     return a + b
 
 
-def popped(x):
+def counted(x):
     ys = grow(x)
-    return ys.pop()
+    return ys.count(x)
 
 
 def item_set(x):
@@ -183,7 +183,7 @@ CASES: dict[Callable[..., Any], str] = {
     comprehension: known("gone over by a comprehension", "return {y * 2 for y in grow(x)}"),
     unpacked: known("unpacked", "a, b = grow(x)"),
     unpacked_into_a_call: known("unpacked", "return max(*grow(x))"),
-    popped: known("given to list.pop()", "return ys.pop()"),
+    counted: known("given to list.count()", "return ys.count(x)"),
     item_set: known("changed: an item is set", "ys[0] = x"),
     item_deleted: known("changed: an item is deleted", "del ys[-1]"),
     accumulated: known("looked into", "return list(itertools.accumulate(grow(x)))"),

@@ -221,11 +221,9 @@ def list_grown_inside_another(x):
 
 def work_list(x):
     stack = [x[0], x[1]]
-    while stack:
-        v = stack.pop()
-        if v > 1:
-            stack.append(v / 2)
-    return x
+    if stack[0] > 1:
+        stack.append(x[0] / 2)
+    return stack.index(x[0])
 
 
 def pairs_that_tie(x):
@@ -286,8 +284,8 @@ TEXTS = [
     ),
     (
         work_list,
-        "a list is given to list.pop(), and its length is known only when the plan runs "
-        "(FILE:LINE)\nv = stack.pop()\n" + LENGTH,
+        "a list is given to list.index(), and its length is known only when the plan runs "
+        "(FILE:LINE)\nreturn stack.index(x[0])\n" + LENGTH,
     ),
     (
         pairs_that_tie,
