@@ -589,25 +589,7 @@ class Hybridized(StagedCalls):
     @property
     def plans(self) -> list[PlanInfo]:
         """The descriptions of all cached plans."""
-        return [
-            PlanInfo(
-                arguments=planned.description,
-                nodes=planned.plan.sizes.nodes,
-                steps=planned.plan.sizes.steps,
-                arena_nbytes=planned.plan.sizes.arena_nbytes,
-                scratch_nbytes=planned.plan.sizes.scratch_nbytes,
-                guards=tuple(g.name for g in (*planned.guards.always, *planned.guards.by_epoch)),
-                calls=planned.calls if planned.opened is None else planned.opened.calls,
-                why=planned.why,
-                kept_nbytes=0 if planned.precomputed is None else planned.precomputed.nbytes,
-                filed=planned.filed,
-                bindings=tuple([one.binding for one in alike if one.binding]),
-                axes=None if planned.opened is None else planned.opened.axes,
-                plan=planned.plan,
-            )
-            for alike in self._table.listed()
-            for planned in alike[-1:]
-        ]
+        return self._table.infos()
 
     @property
     def ledger(self) -> LedgerInfo:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Collection, Hashable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from hybrid.calls.executable import Planned
+from hybrid.calls.executable import PlanInfo, Planned
 from hybrid.calls.families import Family, covers, family_key
 from hybrid.calls.open_families import OpenFamily, families_of
 from hybrid.calls.recapture_reasons import Call, described
@@ -72,6 +72,28 @@ class PlanTable:
         found = [planned for family in families for planned in family.plans]  # others may add some
         found += [p for family in opened for made in family.captures for p in made.planned]
         return sorted(found, key=lambda planned: planned.made)
+
+    def infos(self) -> list[PlanInfo]:
+        """The descriptions of all cached plans."""
+        return [
+            PlanInfo(
+                arguments=planned.description,
+                nodes=planned.plan.sizes.nodes,
+                steps=planned.plan.sizes.steps,
+                arena_nbytes=planned.plan.sizes.arena_nbytes,
+                scratch_nbytes=planned.plan.sizes.scratch_nbytes,
+                guards=tuple(g.name for g in (*planned.guards.always, *planned.guards.by_epoch)),
+                calls=planned.calls if planned.opened is None else planned.opened.calls,
+                why=planned.why,
+                kept_nbytes=0 if planned.precomputed is None else planned.precomputed.nbytes,
+                filed=planned.filed,
+                bindings=tuple([one.binding for one in alike if one.binding]),
+                axes=None if planned.opened is None else planned.opened.axes,
+                plan=planned.plan,
+            )
+            for alike in self.listed()
+            for planned in alike[-1:]
+        ]
 
     def listed(self) -> list[list[Planned]]:
         """Every plan, those of an open capture together, the one used last at the end."""

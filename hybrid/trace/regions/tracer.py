@@ -23,7 +23,7 @@ from hybrid.core.size_values import SizeArray
 from hybrid.core.sizes import OpenSizes, Size
 from hybrid.core.timing import phase
 from hybrid.core.tree import flatten
-from hybrid.core.types import DType, TensorType, bool_, dtype_of, tensor_type
+from hybrid.core.types import DType, TensorType, bool_, dtype_of
 from hybrid.eager.execution import (
     array_of,
     as_tensor,
@@ -45,11 +45,9 @@ from hybrid.ir.record import (
     AnyRecord,
     Boundary,
     Leaf,
-    Output,
     Record,
     is_recording,
     latest,
-    node_of,
     record_call,
     recording,
     with_regions,
@@ -59,7 +57,6 @@ from hybrid.memory.bfloat16 import from_bfloat16, holds_bfloat16
 from hybrid.number import Number, number_of
 from hybrid.number.mixed_number import Mixed
 from hybrid.number.tensor_or_number import TensorOrNumber, as_plain
-from hybrid.ops.index.items import item
 from hybrid.ops.support.dtypes import as_variable, fresh_variable
 from hybrid.trace.guards.constants import (
     Fact,
@@ -76,7 +73,7 @@ from hybrid.trace.regions.checks import check_writable, refuse_inner
 from hybrid.trace.regions.handlers import Handler, refuse_caught
 from hybrid.trace.regions.pending_errors import PendingError
 from hybrid.trace.regions.requires_grad import FlowFact, Turning, refusal
-from hybrid.trace.regions.row_names import same_item
+from hybrid.trace.regions.stacked_rows import StackedRows
 from hybrid.trace.regions.ties import Ties, ties_of, write_tied
 from hybrid.trace.regions.value_symbols import Paths, ValueSizes
 from hybrid.trace.values.traced_text import Entry, mark
@@ -100,7 +97,7 @@ class Cell:
 
 
 @dataclass(eq=False)
-class Tracer(ValueSizes):
+class Tracer(ValueSizes, StackedRows):
     """The interpreter that appends a node to ``builder`` for each op call."""
 
     builder: Builder
@@ -548,62 +545,6 @@ class Tracer(ValueSizes):
         """A global name is about to be set."""
         self.journal.reached.global_(namespace, name, written=True)
         self.journal.announce_variable(namespace, name)
-
-    # Rows of what a loop has stacked ----------------------------------------------------------
-
-    def row_of(self, stack: Tensor, at: int) -> Tensor:
-        """Row ``at`` of ``stack``: a node only once somebody asks for it."""
-        kind = stack.type
-        value = Value(tensor_type(kind.dtype, kind.shape[1:]), stack.content.hint)
-        self.owned.add(value)
-        self.pending[value] = self.rows[value] = (stack, at)
-        row = make_tensor(value.type, value)
-        row.record = stack.record
-        return row
-
-    def stack_of(self, rows: Sequence[Any]) -> Tensor | None:
-        """The stack whose rows, all of them and in order, are ``rows``."""
-        found = [self.rows.get(r.content) if isinstance(r, Tensor) else None for r in rows]
-        if not found or found[0] is None:
-            return None
-        stack = found[0][0]
-        whole = len(rows) == stack.type.shape[0] and all(
-            f is not None and f[0] is stack and f[1] == at for at, f in enumerate(found)
-        )
-        return stack if whole else None
-
-    def _take_row(self, tensor: Tensor) -> None:
-        stack, at = self.pending[tensor.content]
-        row = self._item(stack, at)
-        self.rows.setdefault(row.content, (stack, at))
-        tensor.content, tensor.record = row.content, row.record
-
-    def _item(self, stack: Tensor, at: int) -> Tensor:
-        """Item ``at`` of a list, by the first of its names."""
-        found = self.taken.get((stack.content, at))
-        if found is None:
-            found = self._other_name(stack, at)
-            if found is None:
-                with recording(True):
-                    found = self.apply(item, (stack,), {"at": at})
-            self.taken[stack.content, at] = found
-        return found
-
-    def _other_name(self, stack: Tensor, at: int) -> Tensor | None:
-        node = self.maker(stack.content)
-        count = None if node is None else self.maker(node.operands[0])
-        same = (
-            None if node is None else same_item(node, count, node.results.index(stack.content), at)
-        )
-        if same is None:
-            return None
-        kind, index, row = same
-        value = (node.operands if kind == "operand" else node.results)[index]
-        found = make_tensor(value.type, value)
-        if stack.record is not None:
-            record = node_of(stack.record)[0]
-            found.record = record.parents[index] if kind == "operand" else Output(record, index)
-        return self._item(found, row) if kind == "item" else found
 
     # Values -----------------------------------------------------------------------------------
 
