@@ -13,6 +13,7 @@ who give up can say who was not there.
 from __future__ import annotations
 
 import ctypes
+import functools
 import hashlib
 import os
 import threading
@@ -32,11 +33,13 @@ from hybrid.errors import (
     RankTimeoutError,
     author_location,
 )
+from hybrid.ir.record import mode
 from hybrid.jobs.rank_record import FOLDER
 from hybrid.memory import channels
 from hybrid.memory.channels import Channel, CollectiveCall, Doing, current_entry, open_channel
 from hybrid.memory.work_queue import WorkQueue
 from hybrid.plan import Plan
+from hybrid.trace.capture.surroundings import beside
 
 WORD = 2**64 - 1
 ASKED, TOLD, WAITS, MESSAGE = 1, 2, 3, 4  # tags
@@ -76,7 +79,8 @@ class MpiChannel(Channel):
         self.kept: list[tuple[Any, Any]] = []  # what is under way, and its memory
         self.gradients: GradientChannel | None = None  # of the same ranks
         if self.ranks > 1 and os.environ.get("HYBRID_MPI") != "python":
-            self.number = opened_in_c(group, self.rank, self.ranks)
+            opening = functools.partial(opened_in_c, group, self.rank, self.ranks)
+            self.number = beside(opening, mode())  # it reads which libraries are loaded
         job.channels.append(self)
 
     @property

@@ -397,3 +397,18 @@ def iterate(found: Any) -> Any:
     except StopIteration as stop:
         log.append(("returned", stop.value))
     return log
+
+
+# Attributes by names made at run time ---------------------------------------------------------
+
+
+class Bag:
+    """Holds whatever is put into it."""
+
+
+@case("a", "b")
+def the_dict_of_an_object(name):
+    bag = Bag()
+    bag.__dict__[name] = 1
+    bag.__dict__.update(c=len(bag.__dict__))
+    return dict(bag.__dict__), bag.c

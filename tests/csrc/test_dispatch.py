@@ -112,11 +112,11 @@ def test_the_number_of_threads_comes_from_the_environment_or_the_cores() -> None
 
 
 def test_status_names() -> None:
-    names = [ffi.string(lib.hyb_status_name(status)).decode() for status in range(16)]
+    names = [ffi.string(lib.hyb_status_name(status)).decode() for status in range(17)]
     assert ", ".join(names) == (
         "ok, bad argument, no memory, no kernel, bad index, interrupted, host failed, "
         "cancelled, exhausted, singular matrix, matrix that is not positive definite, "
-        "not converged, bad file, overflow, raised, unknown status"
+        "not converged, bad file, overflow, raised, out of domain, unknown status"
     )
     assert lib.hyb_abi() == lib.HYB_ABI
     assert re.match(r"(gcc|clang) \d+", ffi.string(lib.hyb_compiler()).decode())
