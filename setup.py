@@ -5,8 +5,10 @@ import shlex
 import shutil
 import sysconfig
 from pathlib import Path
+from zipfile import ZIP_DEFLATED, ZipFile
 
 from setuptools import setup
+from setuptools.command.bdist_wheel import bdist_wheel
 from setuptools.command.build_ext import build_ext
 from setuptools.command.build_py import build_py
 
@@ -54,10 +56,24 @@ class BuildScripts(build_scripts):
             made.write_text(made.read_text().replace("package=", f"package={package}", 1))
 
 
+class BuildWheel(bdist_wheel):
+    """Compressed as well as zip can: a hundredth less to download and to keep."""
+
+    def run(self) -> None:
+        super().run()
+        made = Path(self.distribution.dist_files[-1][2])
+        part = made.with_suffix(".part")
+        with ZipFile(made) as wheel, ZipFile(part, "w", ZIP_DEFLATED) as smaller:
+            for entry in wheel.infolist():
+                smaller.writestr(entry, wheel.read(entry), compresslevel=9)
+        part.replace(made)
+
+
 free_threaded = bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
 setup(
     cffi_modules=["csrc/build_ffi.py:ffi"],
     cmdclass={
+        "bdist_wheel": BuildWheel,
         "build_ext": BuildExtension,
         "build_py": BuildPackage,
         "build_scripts": BuildScripts,

@@ -42,7 +42,8 @@ else:
 
 # The plainest set is for machines of before 2013, so it has three fifths of the size.  It is as
 # fast where the sources spell out vectors; where a compiler finds them it may take half longer.
-SMALLER = {"baseline.c": ["-O2"]}
+# So are those parts of the runtime that read programs and build plans, not run them.
+SMALLER = ("isa/baseline.c", "runtime/base/*", "runtime/build/*", "runtime/program/*")
 
 # What the header declares is exported; calls of it from within are as direct as others.
 LIBRARY_FLAGS = ["-DHYB_SHARED", "-fPIC", "-fno-semantic-interposition"]
@@ -107,7 +108,8 @@ def compile_all(
     def compile_one(source: Path) -> Path:
         made = folder / source.relative_to(CSRC).with_suffix(".o")
         made.parent.mkdir(parents=True, exist_ok=True)
-        compiles = [*command, *SMALLER.get(source.name, [])]
+        smaller = any(source.match(pattern) for pattern in SMALLER)
+        compiles = [*command, "-O2"] if smaller else command
         kept = kept_object(compiles, source)
         if kept is not None and kept.exists():
             shutil.copyfile(kept, made)
