@@ -222,6 +222,7 @@ OTHERS = {
     "hybrid/onnx/model_storage.py": 1,
     "hybrid/plan/open_plan.py": 2,
     "hybrid/plan/plan.py": 2,
+    "hybrid/core/types.py": 1,
     "hybrid/memory/buffers.py": 4,
     "hybrid/weights/read.py": 1,
     "hybrid/eager/fused_calls.py": 2,
