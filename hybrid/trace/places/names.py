@@ -151,7 +151,7 @@ def names_in(code: types.CodeType, hosted: frozenset[Place] = frozenset()) -> Na
     )  # fmt: skip
 
 
-@functools.lru_cache(maxsize=4096)
+@by_code
 def places_in(code: types.CodeType) -> frozenset[Place]:
     """Return the Places of ``code`` and of the code nested in it."""
     nested = [places_in(c) for c in code.co_consts if type(c) is types.CodeType]
