@@ -113,6 +113,23 @@ def heeded_interrupt() -> Iterator[None]:
 
 
 @pytest.fixture
+def learned_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eager calls get launches of their own when first made, not when they have come often.
+
+    The caches of these are bounded; a test that measures what is kept wants them filled early.
+    """
+    from hybrid.eager import open_launch
+    from hybrid.ops.support import call_cache
+
+    for module, counts in (
+        (open_launch, ("COUNTED", "MEETINGS")),
+        (call_cache, ("CALLS_BEFORE_LEARNING", "CALLS_OF_MANY", "CALLS_BEFORE_PLANNING")),
+    ):
+        for name in counts:
+            monkeypatch.setattr(module, name, 1)
+
+
+@pytest.fixture
 def streams_end() -> Iterator[None]:
     """Nothing stays queued behind the test."""
     import hybrid as hy

@@ -19,6 +19,8 @@ from tests.staging.harness import f32
 X = hy.ones((4, 8))
 HOW_MANY, CALLS = 6, 1000
 
+pytestmark = pytest.mark.usefixtures("learned_at_once")
+
 
 class Net(nn.Module):
     def __init__(self) -> None:

@@ -317,7 +317,7 @@ def test_what_outlives_its_batch_is_a_copy(function):
         assert [x.tolist() for x in found] == [x.tolist() for x in expected]
 
 
-def test_memory_does_not_grow_with_epochs():
+def test_memory_does_not_grow_with_epochs(learned_at_once):
     loader = DataLoader(TensorDataset(*tensors(50, rows=2000)), 4, shuffle=True)
     call = hy.hybridize(summed(loader, hy.zeros(())))
     for _ in range(3):
