@@ -116,9 +116,13 @@ def key_of_call(op: Op, types: Sequence[TensorType], attrs: tuple, sizes: list[i
 
 
 def opens(op: Op) -> bool:
-    """Whether ``op`` can have open launches: kernels compute it, of what it is given alone."""
+    """Whether ``op`` can have open launches: kernels compute it, of what it is given alone.
+
+    The result of ``laid_out`` has another type than it says where ranks share it.
+    """
     computed = op.view_rule or op.lowering_rule or op.kernel
-    special = op.has_regions or op.hosted or op.inline or op.communicates or op.name == "literal"
+    special = op.has_regions or op.hosted or op.inline or op.communicates
+    special = special or op.name in ("literal", "laid_out")
     return bool(computed and op.pure and not special)
 
 

@@ -94,8 +94,7 @@ ERRORS = [
     ),
     (
         lambda: nn.Embedding(3, 2, sparse=True),
-        "Embedding got sparse=True\nGradients of tables are dense here, and not scaled.\n"
-        "Fix: leave it out.",
+        "Embedding got sparse=True\nGradients of tables are dense here.\nFix: leave it out.",
     ),
     (
         lambda: nn.Embedding(3, 2, _weight=tensor(2, 3)),

@@ -83,4 +83,4 @@ def test_some_are_exported_and_compared(tmp_path: Path) -> None:
     """Many write to what lasts, or draw; these do not."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert [compared(seed, tmp_path / "m.onnx") for seed in (4, 5, 12, 28)] == [1, 2, 1, 2]
+        assert [compared(seed, tmp_path / "m.onnx") for seed in (0, 3, 5, 14)] == [1, 1, 1, 1]

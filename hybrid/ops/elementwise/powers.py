@@ -15,7 +15,7 @@ from hybrid.ops.elementwise.exponential import log
 from hybrid.ops.elementwise.value_checks import require_values
 from hybrid.ops.flow.control import cond
 from hybrid.ops.support.derivatives import diagonal, unbroadcast
-from hybrid.ops.support.dtypes import common
+from hybrid.ops.support.dtypes import common, result_type
 from hybrid.ops.support.operand_checks import (
     as_tensor,
     broadcast_type,
@@ -176,11 +176,10 @@ def pow(a: Any, b: Any) -> Any:
 
 def _exponent_of(a: Any, b: Any) -> Any:
     """``b``, no element of which may be negative where ``a`` to its power is an integer."""
-    floating = isinstance(a, float) if is_number(a) else as_tensor(a).dtype.is_floating
-    b = b if is_number(b) else as_tensor(b)
-    if floating or (isinstance(b, float) if is_number(b) else b.dtype.kind != "int"):
+    operands = [x if is_number(x) else as_tensor(x) for x in (a, b)]
+    if result_type(*operands).kind != "int":
         return b
-    return require_values(as_tensor(b), subject="exponent")
+    return require_values(common(*operands)[1], subject="exponent")
 
 
 def _traced_power(a: Any, b: Any) -> Any:
