@@ -16,7 +16,7 @@ from hybrid.errors import DOMAINS, ArgumentError, domain_error
 from hybrid.ir import op
 from hybrid.ops.support import axis_ties
 from hybrid.ops.support.batching import leading
-from hybrid.ops.support.operand_checks import require_numeric
+from hybrid.ops.support.operand_checks import require_choice, require_numeric
 
 SUBJECTS = tuple(DOMAINS)  # by the number that the kernel knows each by
 
@@ -28,6 +28,7 @@ def require_values(x: TensorType, *, subject: str) -> TensorType:
     NaN passes.
     """
     require_numeric("require_values", x=x)
+    require_choice("subject", subject, SUBJECTS)
     return x
 
 

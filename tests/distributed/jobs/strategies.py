@@ -162,8 +162,8 @@ def language_models() -> None:
 def links() -> None:
     """Measured once, and the same figures on all ranks; more bytes take more time."""
     channel = LINE.channel("tp")
-    found = speeds.link_speeds(channel)
-    assert speeds.link_speeds(channel) is found and found.ranks == SIZE
+    found = speeds.link_speeds(channel, channel)
+    assert speeds.link_speeds(channel, channel) is found and found.ranks == SIZE
     if SIZE == 1:
         assert found.seconds("all_reduce", 1 << 20) == 0.0
         return
