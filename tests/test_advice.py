@@ -38,6 +38,21 @@ ADVICE = [
 ]
 # What is followed elsewhere, and by which test; or why there is no program that comes there.
 ELSEWHERE = {
+    "or do what __del__ does in a": "tests/trace/capture/test_surroundings.py",
+    "method, or in the __exit__ of a with statement": "the same",
+    "pass an object of a class that is no tuple": "tests/trace/capture/test_attributes_of_values.py",
+    " a field of ": "the same",
+    ", or keep it in a variable of its own": "the same",
+    "setattr(obj, name, value)": "tests/staging/effects/test_run_time_names.py",
+    "give update() a dict": "the same",
+    "or keep the value in an attribute": "the same",
+    "name the variables that are needed, globals()[name]": "the same",
+    "call what it wraps, ": "tests/staging/effects/test_result_caches.py",
+    ".__wrapped__(...), or ": "the same",
+    "compare what they hold (==), or pass a flag": "tests/trace/guards/test_identity_guards.py",
+    "or pass the parts that are needed": "tests/trace/guards/test_cycles_and_depth.py",
+    "test it first (`is ": "tests/staging/library/test_none_in_containers.py",
+    "`), or let it be there on every path": "the same",
     "hybrid.config.RESIDUAL_NBYTES": "tests/staging/values/test_advice.py, with another limit",
     "append what has no other name": "tests/trace/gradients/test_names_of_items.py",
     "x = x.detach()": "tests/trace/regions/test_requires_grad.py",

@@ -50,9 +50,10 @@ ISA      ?= baseline avx2 avx512
 endif
 STATIC   ?= -static
 CFLAGS   ?= -O3
-SMALL    ?= -Os  # for what makes plans, and for the plainest set beside a better one
+SMALL    ?= -Os  # for all but kernels, and for the plainest set beside a better one
 override CFLAGS += -std=gnu11 -fno-math-errno -ffp-contract=fast -fwrapv -fvisibility=hidden \\
                    -ffunction-sections -fdata-sections -fno-asynchronous-unwind-tables -pthread \\
+                   -fno-split-loops -fno-ipa-cp-clone \\
                    -fno-pie -fno-align-functions -fno-align-jumps -fno-align-labels -fno-align-loops
 override CPPFLAGS += -DHYB_EMBEDDED -Iinclude -I. $(foreach isa,$(ISA),-DHYB_BUILDS_$(isa)=1,1)
 override LDFLAGS += $(STATIC) -no-pie -pthread -Wl,--gc-sections -Wl,-z,noseparate-code \\
@@ -69,7 +70,7 @@ program: $(OBJECTS)
 
 build/program.o: program.hyb
 
-build/runtime/base/%.o build/runtime/build/%.o build/runtime/program/%.o build/tools/%.o: \
+build/runtime/%.o build/tools/%.o: \
     override CFLAGS += $(SMALL)
 ifneq ($(filter-out baseline,$(ISA)),)
 build/isa/baseline.o: override CFLAGS += $(SMALL)

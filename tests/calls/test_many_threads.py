@@ -288,7 +288,7 @@ def test_a_fork_waits_for_the_capture_of_another_thread(monkeypatch):
 
     monkeypatch.setattr(Tracer, "applied", applied)
     function = hy.hybridize(step)
-    thread = threading.Thread(target=lambda: ends.append(function(hy.ones(3))))
+    thread = threading.Thread(target=lambda: ends.append(function(hy.ones(3))), daemon=True)
     thread.start()
     begun.wait()
     child = os.fork()
@@ -312,7 +312,7 @@ def test_a_fork_gives_up_a_lock_that_is_never_given_back(monkeypatch):
             held.set()
             over.wait()
 
-    thread = threading.Thread(target=hold)
+    thread = threading.Thread(target=hold, daemon=True)
     thread.start()
     held.wait()
     child = os.fork()

@@ -476,7 +476,7 @@ def test_threads_that_write_parts_of_one_tensor_lose_none(how: str) -> None:
                 start.wait()
                 write(x, i)
 
-            threads = [threading.Thread(target=run, args=(i,)) for i in range(THREADS)]
+            threads = [threading.Thread(target=run, args=(i,), daemon=True) for i in range(THREADS)]
             for thread in threads:
                 thread.start()
             for thread in threads:

@@ -124,7 +124,7 @@ def _is_in(item: Any, container: Any) -> Any:
     space = namespace_of(container)
     if space is not None:
         space.will_read(item)
-        return None
+        return present(container, item) if is_partial(container) else None
     look(container)
     if isinstance(getattr(type(container), "__contains__", None), types.FunctionType):
         return as_truth(type(container).__contains__(container, item))

@@ -206,7 +206,9 @@ class Journal:
     def gave_up(self, owner: Any, name: str) -> bool:
         """Return whether ``owner`` itself had the attribute before a write, and no longer has."""
         _, before = self.owners.get(id(owner), (owner, None))
-        return before is not None and name in before and name not in vars(owner)
+        if before is None or name == "__class__":  # which every object has
+            return False
+        return name in before and name not in vars(owner)
 
     def covers(self, key: Key) -> bool:
         """Return whether a write to the place of ``key`` was announced."""

@@ -30,11 +30,16 @@ from hybrid.trace.places.place import CONTENT, Key, reachable, read_place, write
 from hybrid.trace.regions.tracer import Cell, Tracer, inside_leaf
 from hybrid.trace.values.optional import UNBOUND, OptionalValue
 
+MOST_NESTED = 200  # regions in one another, of which plans have no more
+
 
 class Region(Tracer):
     """A tracer of one region of a node that ``parent`` is about to get."""
 
     def __init__(self, parent: Tracer, name: str, roots: Iterable[Any] = ()) -> None:
+        self.depth: int = getattr(parent, "depth", 0) + 1
+        if self.depth > MOST_NESTED:  # a function that calls itself until a run says so
+            raise RecursionError(f"more than {MOST_NESTED} branches and loops in one another")
         super().__init__(
             Builder(name),
             parent=parent,

@@ -128,7 +128,7 @@ def test_other_threads_read_files(tmp_path):
     found = []
 
     def in_a_thread():
-        thread = threading.Thread(target=lambda: found.append(path.read_text()))
+        thread = threading.Thread(target=lambda: found.append(path.read_text()), daemon=True)
         thread.start()
         thread.join()
         return os.stat in os.supports_fd
