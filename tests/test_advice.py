@@ -40,7 +40,7 @@ ADVICE = [
 ELSEWHERE = {
     "or do what __del__ does in a": "tests/trace/capture/test_surroundings.py",
     "method, or in the __exit__ of a with statement": "the same",
-    "pass an object of a class that is no tuple": "tests/trace/capture/test_attributes_of_values.py",
+    "object of a class that is no tuple": "tests/trace/capture/test_attributes_of_values.py",
     " a field of ": "the same",
     ", or keep it in a variable of its own": "the same",
     "setattr(obj, name, value)": "tests/staging/effects/test_run_time_names.py",

@@ -140,7 +140,7 @@ def function_of(function: Any) -> types.FunctionType | None:
 def user_object(value: Any) -> bool:
     """Return whether ``value`` is an object whose attributes users set."""
     kind = type(value)
-    machinery = kind.__module__.startswith("hybrid.") or not hasattr(value, "__dict__")
+    machinery = str(kind.__module__).startswith("hybrid.") or not hasattr(value, "__dict__")
     return not (machinery and is_library_class(kind))
 
 
@@ -157,6 +157,8 @@ _library_classes: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
 
 
 def _of_library(kind: type) -> bool:
+    if not isinstance(kind.__module__, str):  # a property of that name, for its objects
+        return False
     root, _, rest = kind.__module__.partition(".")
     part, _, name = rest.partition(".")
     if root == "hybrid" and (part in (*_PARTS, "bench") or (part, name) in _LAYER_MODULES):

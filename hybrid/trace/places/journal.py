@@ -111,7 +111,7 @@ class Mark:
             record.saved, record.results, record.parents = saved, results, parents
         for key, owner in self.opened.items():
             for name in attributes_of(owner):
-                if (key, name) not in self.places:  # new
+                if name != "__class__" and (key, name) not in self.places:  # new
                     label = label_of(owner, name)
                     self.add(
                         LoggedPlace(
