@@ -75,10 +75,17 @@ def chosen(present: Tensor, a: Tensor, b: Tensor) -> Tensor:
     return current().apply(cond, (present, a, b), {}, _choice(a.type))
 
 
-@functools.cache
 def _choice(type: TensorType) -> tuple[Graph, Graph]:
+    """Regions that give one of two values; those of an open type are of one capture."""
+    return _regions(type) if type.is_open else _remembered_regions(type)
+
+
+def _regions(type: TensorType) -> tuple[Graph, Graph]:
     a, b = Value(type, "a"), Value(type, "b")
     return Graph("then", (a, b), (), (a,)), Graph("else", (a, b), (), (b,))
+
+
+_remembered_regions = functools.lru_cache(1024)(_regions)  # launches know regions by identity
 
 
 def added(first: Ct, second: Ct) -> Ct:

@@ -67,12 +67,23 @@ _OF_NUMPY = {
 class OpenSizes:
     """The symbols of one capture, and the conditions that their values have to meet."""
 
-    __slots__ = ("_calls", "_tests", "conditions", "fixed", "staged", "symbols")
+    __slots__ = (
+        "_calls",
+        "_tests",
+        "conditions",
+        "fixed",
+        "inferred",
+        "staged",
+        "symbols",
+        "types",
+    )
 
     def __init__(self) -> None:
         self.symbols: list[SizeSymbol] = []
         self.conditions: dict[Any, Condition | FloatCondition | Defined] = {}
         self.fixed: list[tuple[Size, int]] = []  # what had to be a plain int, and which
+        self.types: dict[Any, Any] = {}  # those of these sizes, by dtype and shape
+        self.inferred: dict[Any, Any] = {}  # result types of ops on them
         # What gives the comparisons of open ints that are no conditions, in the test of a loop.
         self.staged: Callable[..., Any] | None = None
         self._calls: dict[Any, SizeCall] = {}

@@ -18,7 +18,7 @@ import numpy as np
 
 from hybrid.core.open_numbers import OpenInt, as_size, open_number, size_of
 from hybrid.core.size_functions import value_here
-from hybrid.core.sizes import Size
+from hybrid.core.sizes import OpenSizes, Size
 from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 
 MAX_RANK = 32  # HYB_MAX_RANK of the C runtime
@@ -150,6 +150,11 @@ class TensorType:
     def __reduce__(self):
         return tensor_type, (self.dtype, self.shape)
 
+    @property
+    def scope(self) -> OpenSizes:
+        """The symbols that the sizes of an open type are made of."""
+        return next(n.scope for n in self.shape if type(n) is Size)
+
     def with_shape(self, shape: Shape) -> TensorType:
         return tensor_type(self.dtype, shape)
 
@@ -179,6 +184,9 @@ def tensor_type(dtype: DType, shape: Shape) -> TensorType:
     found = known_types.get((dtype, shape))
     if found is not None and (known := found()) is not None:
         return known
+    scope = next((n.scope for n in shape if type(n) is Size), None)
+    if scope is not None and (own := scope.types.get((dtype, shape))) is not None:
+        return own
     if len(shape) > MAX_RANK:
         raise ShapeError(
             f"a tensor of {len(shape)} dimensions was asked for",
@@ -197,8 +205,9 @@ def tensor_type(dtype: DType, shape: Shape) -> TensorType:
         _require_room(dtype, plain)
     key = dtype, plain
     with _interning:
-        if pattern is not None:
-            made.kind = _kinds.setdefault((dtype, pattern), len(_kinds))
+        if pattern is None:  # it goes with the symbols, which its shape refers to
+            return made.scope.types.setdefault(key, made)
+        made.kind = _kinds.setdefault((dtype, pattern), len(_kinds))
         known = known_types.get(key)
         found = None if known is None else known()
         if found is None:  # another thread might have been faster

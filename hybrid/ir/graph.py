@@ -14,10 +14,10 @@ from typing import Any
 from hybrid.core.dataclass import dataclass, field
 from hybrid.core.imports import above
 from hybrid.core.size_functions import SizeValue
-from hybrid.core.sizes import OpenSizes, Size
+from hybrid.core.sizes import OpenSizes
 from hybrid.core.types import TensorType
 from hybrid.errors import Location
-from hybrid.ir.op import Op
+from hybrid.ir.op import Op, has_size
 
 Attrs = tuple[tuple[str, Any], ...]
 
@@ -64,7 +64,7 @@ class Node:
     def is_open(self) -> bool:
         """Whether it computes with sizes of open axes: of its types, or as attributes."""
         values = (*self.operands, *self.results)
-        return any([v.type.is_open for v in values]) or any([_has_size(a) for _, a in self.attrs])
+        return any([v.type.is_open for v in values]) or any([has_size(a) for _, a in self.attrs])
 
     @property
     def key(self) -> Hashable:
@@ -82,10 +82,6 @@ class Node:
     @property
     def attributes(self) -> dict[str, Any]:
         return dict(self.attrs)
-
-
-def _has_size(value: Any) -> bool:
-    return any(map(_has_size, value)) if type(value) is tuple else isinstance(value, SizeValue)
 
 
 def _typed(value: Any) -> Any:
@@ -144,11 +140,11 @@ def sizes_of(graph: Graph) -> OpenSizes | None:
     """The symbols of ``graph``; None where neither its types nor its attributes are open."""
     for value in (*graph.params, *(v for node in graph.nodes for v in node.results)):
         if value.type.is_open:
-            return next(n.scope for n in value.type.shape if type(n) is Size)
+            return value.type.scope
     for node in graph.walk():
         for result in node.results:
             if result.type.is_open:
-                return next(n.scope for n in result.type.shape if type(n) is Size)
+                return result.type.scope
         for _, value in node.attrs:
             for item in value if type(value) is tuple else (value,):
                 if isinstance(item, SizeValue):

@@ -48,6 +48,7 @@ from collections.abc import Callable, Sequence
 from inspect import CO_VARARGS
 from typing import Any
 
+from hybrid.core.size_functions import SizeValue
 from hybrid.core.types import DType, TensorType
 from hybrid.errors import ArgumentTypeError, OutOfRangeError
 from hybrid.ir import interpreter
@@ -242,8 +243,13 @@ class Op:
             owned = {"regions": regions} if self.has_regions else {}
             result = self.rule(*types, **owned, **dict(attrs))
             return result if isinstance(result, tuple) else (result,)
-        key = (types, attrs)
-        found = self._inferred.get(key)
+        key: Any = (types, attrs)
+        inferred = self._inferred
+        for t in types:
+            if t.is_open:  # what is of the sizes of one capture goes with them
+                inferred, key = t.scope.inferred, (self, types, attrs)
+                break
+        found = inferred.get(key)
         if found is None:
             types = tuple([t if t.layout is None else t.whole for t in types])
             if not self.variadic and len(types) != len(self.operand_names):
@@ -252,9 +258,12 @@ class Op:
                 )
             result = self.rule(*types, **dict(attrs))
             found = result if isinstance(result, tuple) else (result,)
-            if len(self._inferred) >= MAX_INFERRED:
-                self._inferred.clear()
-            self._inferred[key] = found
+            if inferred is self._inferred:
+                if any([has_size(value) for _, value in attrs]):
+                    return found
+                if len(inferred) >= MAX_INFERRED:
+                    inferred.clear()
+            inferred[key] = found
         return found
 
     def kernel_name(
@@ -278,7 +287,7 @@ class Op:
             found = self._completed(attrs)
             if len(self._given) >= MAX_INFERRED:
                 self._given.clear()
-            if not any(map(_is_negative_zero, attrs.values())):
+            if not any([_is_negative_zero(v) or has_size(v) for v in attrs.values()]):
                 self._given[key] = found
         return found
 
@@ -309,6 +318,11 @@ class Op:
 
     def __reduce__(self):
         return get_op, (self.name,)
+
+
+def has_size(value: Any) -> bool:
+    """Whether the value of an attribute holds a size of open axes, or a number made of some."""
+    return any(map(has_size, value)) if type(value) is tuple else isinstance(value, SizeValue)
 
 
 class NegativeZero(float):

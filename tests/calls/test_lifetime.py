@@ -115,6 +115,20 @@ def a_refused_capture() -> None:
         f(X)
 
 
+def an_open_axis() -> None:
+    """Also with sizes that are attributes, and parts of shapes alone."""
+    net = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.1), nn.BatchNorm1d(8))
+
+    @hy.hybridize
+    def step(x):
+        y = net(x)
+        hy.sum(y * y).backward()
+        return hy.concat([y, hy.ones((len(x), 8)), hy.full(8, len(x)) + y[: len(x) - 1]])
+
+    for n in range(2, 7):
+        step(hy.ones((n, 8)))
+
+
 def counts() -> tuple[int, int]:
     gc.collect()
     gc.collect()
@@ -122,7 +136,7 @@ def counts() -> tuple[int, int]:
 
 
 @pytest.mark.parametrize(
-    "make", [a_module, a_training_step, a_function, an_object, a_refused_capture]
+    "make", [a_module, a_training_step, a_function, an_object, a_refused_capture, an_open_axis]
 )
 def test_what_is_dropped_is_given_back(make: Callable[[], None]) -> None:
     for _ in range(3):

@@ -23,6 +23,7 @@ from hybrid.errors import (
     author_location,
 )
 from hybrid.ir import interpreter
+from hybrid.ir.op import has_size
 from hybrid.ops.elementwise.bit_logic import logical_and
 from hybrid.ops.elementwise.comparison import where
 from hybrid.ops.index.indexing import as_indices, put_slices, slice_assign, take, take_slices
@@ -384,7 +385,7 @@ def _at_hand(mask: Any) -> Any:
 
 
 def _selection(type: TensorType, key: Any) -> Selection:
-    """``key`` made plain; remembered when it holds no arrays."""
+    """``key`` made plain."""
     static = _static(key)
     return _select(type, key) if static is None else _selected(type, static)
 
@@ -406,9 +407,18 @@ def _static(key: Any) -> tuple[Any, ...] | None:
     return tuple(items)
 
 
-@functools.lru_cache(4096)
 def _selected(type: TensorType, static: tuple[Any, ...]) -> Selection:
+    """What ``static`` selects; remembered, but for sizes that are of one capture."""
+    if type.is_open or has_size(static):
+        return _select_static(type, static)
+    return _remembered_selection(type, static)
+
+
+def _select_static(type: TensorType, static: tuple[Any, ...]) -> Selection:
     return _select(type, tuple([slice(*i) if isinstance(i, tuple) else i for i in static]))
+
+
+_remembered_selection = functools.lru_cache(4096)(_select_static)
 
 
 def _select(type: TensorType, key: Any) -> Selection:
