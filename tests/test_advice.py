@@ -38,6 +38,7 @@ ADVICE = [
 ]
 # What is followed elsewhere, and by which test; or why there is no program that comes there.
 ELSEWHERE = {
+    "set the attributes of one object, which is made before": "objects with __del__ are refused",
     "or do what __del__ does in a": "tests/trace/capture/test_surroundings.py",
     "method, or in the __exit__ of a with statement": "the same",
     "object of a class that is no tuple": "tests/trace/capture/test_attributes_of_values.py",

@@ -235,16 +235,6 @@ def one_object_all_the_time(x):
     return s.a
 
 
-def deleting(x):
-    del S.t
-    return x
-
-
-def assigning_none(x):
-    S.t = None
-    return x
-
-
 def replacing_a_part(x):
     S.net.weight = hy.nn.Parameter(hy.ones((3, 3)))
     return S.net(x)
@@ -503,10 +493,9 @@ ROWS = [
         "place", (a_copy_of_it, its_attributes)),
     Row(another_object_each_time, "begin with a copy of the P (copy.copy), or set its attributes "
         "in place", (a_copy_each_time, one_object_all_the_time)),
-    Row(deleting, "assign None, or delete it outside", (assigning_none,)),
     Row(replacing_a_part, "build the model outside, or write values with assign()",
         (writing_its_value, replacing_outside)),
-    Row(deleting_a_part, "assign None, or delete it outside", (without_a_part, deleting_outside)),
+    Row(deleting_a_part, "delete it outside", (without_a_part, deleting_outside)),
     Row(a_new_hook, "add and remove hooks outside", (a_hook_from_outside,)),
     Row(converting_a_module, "convert modules outside, or use what astype() returns",
         (converted_outside, converting_what_it_returns)),

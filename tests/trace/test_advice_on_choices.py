@@ -69,11 +69,6 @@ class Plain:
         pass
 
 
-def two_others(x):
-    p = Plain(1) if hy.sum(x) > 0 else Plain(2)
-    return x * p.text
-
-
 def an_object_made_before(x):
     p = Plain(2)
     if hy.sum(x) > 0:
@@ -254,8 +249,6 @@ ROWS = [
     Row(two_functions, "call the one on the one path and the other on the other, and go on with "
         "what they return", (called_on_its_path,)),
     Row(two_sets, "keep what is in the set in a tensor of flags (seen[i] = True)", (flags,)),
-    Row(two_others, "set the attributes of one object, which is made before, or keep the values "
-        "in variables or a named tuple", (an_object_made_before, in_a_variable)),
     Row(an_optional_result, "be a tensor on every path, or test it with `is None` before it is "
         "used", (a_result_on_each_path, a_test_of_the_result)),
     Row(a_list_that_grows_while_it_is_gone_over, "go over a copy of it (for x in list(xs)), or let "

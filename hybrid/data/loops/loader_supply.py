@@ -93,11 +93,11 @@ class LoaderSupply:
             )
 
     def kinds_of(self, rest: int | None) -> tuple[ItemKind, ...]:
-        """None of a stream that gives nothing, and may do so."""
+        """None of a pass that gives nothing, and may do so: a stream, or one that is resumed."""
         try:
             return self.first_kinds(rest)
         except NothingGiven:
-            if self.length is not None:
+            if self.length is not None and not self.loader.ahead(self.cells).items.position.batches:
                 raise
             return ()
 

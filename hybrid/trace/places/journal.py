@@ -111,7 +111,7 @@ class Mark:
             record.saved, record.results, record.parents = saved, results, parents
         for key, owner in self.opened.items():
             for name in attributes_of(owner):
-                if name != "__class__" and (key, name) not in self.places:  # new
+                if (key, name) not in self.places:  # new
                     label = label_of(owner, name)
                     self.add(
                         LoggedPlace(
@@ -200,15 +200,15 @@ class Journal:
 
     def held(self, owner: Any, name: str) -> bool:
         """Return whether ``owner`` itself, not its class, held what was there before a write."""
+        if name == "__class__":  # which every object has
+            return True
         _, before = self.owners.get(id(owner), (owner, None))
         return before is None or name in before or not hasattr(type(owner), name)
 
     def gave_up(self, owner: Any, name: str) -> bool:
         """Return whether ``owner`` itself had the attribute before a write, and no longer has."""
         _, before = self.owners.get(id(owner), (owner, None))
-        if before is None or name == "__class__":  # which every object has
-            return False
-        return name in before and name not in vars(owner)
+        return before is not None and name in before and name not in vars(owner)
 
     def covers(self, key: Key) -> bool:
         """Return whether a write to the place of ``key`` was announced."""

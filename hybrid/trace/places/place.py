@@ -51,8 +51,6 @@ def read_place(owner: Any, name: str) -> Any:
 
 def is_own(owner: Any, name: str) -> bool:
     """Return whether a place is stored on ``owner`` itself, or nowhere."""
-    if name == "__class__":
-        return True
     return name == CONTENT or type(owner) is dict or _attribute(owner, name)[1]
 
 
