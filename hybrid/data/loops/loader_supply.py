@@ -93,11 +93,11 @@ class LoaderSupply:
             )
 
     def kinds_of(self, rest: int | None) -> tuple[ItemKind, ...]:
-        """None of a pass that gives nothing, and may do so: a stream, or one that is resumed."""
+        """None of a stream that gives nothing, and may do so."""
         try:
             return self.first_kinds(rest)
         except NothingGiven:
-            if self.length is not None and not self.loader.ahead(self.cells).items.position.batches:
+            if self.length is not None:
                 raise
             return ()
 
@@ -107,7 +107,9 @@ class LoaderSupply:
             return queued_kinds(self.loader, rest)
         batches, items = self.peek(1)
         if not batches:
-            raise nothing_given(self.loader)
+            if not items.position.batches or self.loader.streams:
+                raise nothing_given(self.loader)
+            return queued_kinds(self.loader, rest)  # it was resumed where it ends
         kind = _kind(batches[0], self.loader)
         if rest is None:
             return (kind,)
