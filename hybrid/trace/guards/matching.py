@@ -7,6 +7,7 @@ Python numbers that have not always been the same.
 
 from __future__ import annotations
 
+import builtins
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
@@ -134,7 +135,8 @@ class Matching:
                 return lambda found: found is expected
             return self.tensor(expected, address)
         if isinstance(expected, CONTAINERS):
-            if id(expected) in self.around:  # it holds itself
+            # One that holds itself; the names of Python, of which captures put some away.
+            if id(expected) in self.around or expected is vars(builtins):
                 return lambda found: found is expected
             if len(self.around) == _DEEPEST:
                 return _unchanged(expected)

@@ -6,7 +6,6 @@ every run: item by item where items were set or added at the end, else as a whol
 
 from __future__ import annotations
 
-import builtins
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -128,16 +127,8 @@ class ContainerSnapshot:
         return found
 
 
-_BUILTINS = vars(builtins)
-
-
 def content(container: Any) -> Content:
-    """Return a copy of what ``container`` holds; it is atomic with regard to other threads.
-
-    The names of Python's builtins are taken for ever the same: captures put some of them away.
-    """
-    if container is _BUILTINS:
-        return {}
+    """Return a copy of what ``container`` holds; it is atomic with regard to other threads."""
     return dict(container) if isinstance(container, dict) else list(container)
 
 
