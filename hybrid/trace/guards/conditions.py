@@ -322,9 +322,7 @@ class Guards:
                 or now is MISSING
                 or (is_plain(now) and (stood_in or not self.matching.exactly(value)(now)))
             )
-            gone = own.journal.gave_up(place.owner, place.name)
-            elsewhere = place.is_elsewhere() or (_of_class(place.owner, place.name) and not gone)
-            if written and not elsewhere and own(place.key, [now]):
+            if written and not place.is_elsewhere() and own(place.key, [now]):
                 yield place.owner, place.name, begun
         for absent in self.snapshot.absent:
             owner = absent.owner
@@ -512,12 +510,6 @@ class Guards:
             terms.append(f"fact{i}() == given{i}")
         terms += alias_terms(capture, names)
         return eval("lambda leaves: " + " and ".join(terms), names)
-
-
-def _of_class(owner: Any, name: str) -> bool:
-    """Return whether a class stores the attribute: its own place, which is written there."""
-    holder = owner if isinstance(owner, types.CellType) else storage_of(owner, name)
-    return holder is not owner and isinstance(holder, type)
 
 
 def _identity(label: str, read: Callable[[], Any], expected: Any) -> Guard:
