@@ -58,6 +58,9 @@ def hold_at_fork(*locks: Any) -> None:
         )
 
 
+hold_at_fork(WRITES)  # before any other asks to: so it is taken last, as everywhere
+
+
 class ThreadState(NamedTuple):
     """What is put back at once; of the collector and the switch interval the process has one."""
 

@@ -22,6 +22,7 @@ from hybrid import ops
 from hybrid.convert.conversion import convert
 from hybrid.convert.runtime import Site, hyb__
 from hybrid.core.own_names import PREFIX
+from hybrid.core.package import module_of
 from hybrid.eager.progress import progress, unwrapped
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir import Op
@@ -432,8 +433,8 @@ def _sort(function: Any, announce: Callable[..., Any]) -> Callable[..., Any]:
 
 def _is_framed(function: Any) -> bool:
     """Whether what ``function`` does depends on the frame that calls it."""
-    module = getattr(function, "__module__", None)
-    if isinstance(module, str) and (module in _DEBUGGERS or module.partition(".")[0] in _DEBUGGERS):
+    module = module_of(function)
+    if module in _DEBUGGERS or module.partition(".")[0] in _DEBUGGERS:
         return True
     return function is super or _key(function) in FRAMED
 

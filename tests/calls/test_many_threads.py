@@ -269,6 +269,20 @@ class State:
     last = None
 
 
+def forked(check: Callable[[], bool]) -> int:
+    """The pid of a child that ends with 0 if ``check`` holds there, soon."""
+    child = os.fork()
+    if child == 0:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+        signal.alarm(20)
+        code = 1
+        try:
+            code = 0 if check() else 1
+        finally:
+            os._exit(code)
+    return child
+
+
 def test_a_fork_waits_for_the_capture_of_another_thread(monkeypatch):
     """Else the child has a lock that nobody gives back, and traced values in its places."""
     begun, apply = threading.Event(), Tracer.applied
@@ -291,15 +305,38 @@ def test_a_fork_waits_for_the_capture_of_another_thread(monkeypatch):
     thread = threading.Thread(target=lambda: ends.append(function(hy.ones(3))), daemon=True)
     thread.start()
     begun.wait()
-    child = os.fork()
-    if child == 0:
-        signal.alarm(20)
+
+    def check():
         whole = state.last.shape == (3,) and hy.sum(state.last).item() > 0
         other = hy.hybridize(lambda x: x * 3)(hy.ones(2)).tolist() == [3.0, 3.0]
-        os._exit(0 if whole and other and function(hy.ones(2)).shape == (2,) else 1)
+        return whole and other and function(hy.ones(2)).shape == (2,)
+
+    child = forked(check)
     thread.join()
     assert os.waitpid(child, 0)[1] == 0
     assert ends[0].tolist() == step(hy.ones(3)).tolist()
+
+
+def test_a_fork_waits_for_the_write_of_another_thread():
+    """Else nothing of the child could be written in place again."""
+    held, x = threading.Event(), hy.ones(2)
+
+    def write():
+        with thread_state.WRITES:
+            held.set()
+            time.sleep(0.3)  # meanwhile a fork begins
+
+    thread = threading.Thread(target=write, daemon=True)
+    thread.start()
+    held.wait()
+
+    def check():
+        x[0] = 5.0
+        return x.tolist() == [5.0, 1.0]
+
+    child = forked(check)
+    thread.join()
+    assert os.waitpid(child, 0)[1] == 0
 
 
 def test_a_fork_gives_up_a_lock_that_is_never_given_back(monkeypatch):
@@ -315,10 +352,7 @@ def test_a_fork_gives_up_a_lock_that_is_never_given_back(monkeypatch):
     thread = threading.Thread(target=hold, daemon=True)
     thread.start()
     held.wait()
-    child = os.fork()
-    if child == 0:
-        signal.alarm(20)
-        os._exit(0 if hy.hybridize(lambda x: x * 3)(hy.ones(2)).tolist() == [3.0, 3.0] else 1)
+    child = forked(lambda: hy.hybridize(lambda x: x * 3)(hy.ones(2)).tolist() == [3.0, 3.0])
     assert os.waitpid(child, 0)[1] == 0
     over.set()
     thread.join()

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from itertools import product
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -361,14 +362,18 @@ NIGHTLY = [pytest.param(n, 8, marks=pytest.mark.nightly) for n in range(8)]
 
 @pytest.mark.parametrize("isa", [isa for isa in native.isas() if isa != native.isa()])
 @pytest.mark.parametrize(("start", "step"), [(0, 1009), *NIGHTLY])
-def test_so_they_do_with_other_instruction_sets(start: int, step: int, isa: str) -> None:
+def test_so_they_do_with_other_instruction_sets(
+    start: int, step: int, isa: str, tmp_path: Path
+) -> None:
     script = f"""
+import sys
+sys.path.append({str(ROOT)!r})  # for the tests: the package may be an installed one
 from tests.ops import test_layout_bits as table
 for row in table.rows()[{start}::{step}]:
     print(*table.faults(*row), sep="\\n", end="")
 """
     done = subprocess.run(
         [sys.executable, "-c", script], env={**os.environ, "HYBRID_ISA": isa},
-        capture_output=True, text=True, check=False, cwd=ROOT,
+        capture_output=True, text=True, check=False, cwd=tmp_path,
     )  # fmt: skip
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")

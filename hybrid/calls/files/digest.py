@@ -30,6 +30,7 @@ import numpy as np
 from hybrid.autodiff.function_gradients import Varied
 from hybrid.calls.files.purity import impure_names, is_pure_module, makes_sets
 from hybrid.calls.files.tokens import Tokens, Unkeepable, functions_of, type_of, with_location
+from hybrid.core.package import is_of_hybrid, module_of
 from hybrid.core.tree import LEAF, Structure
 from hybrid.core.types import DType, TensorType
 from hybrid.eager.inplace_launch import Calls
@@ -283,7 +284,7 @@ class ReadsDigest(Tokens):
             self.say("cached property", value.attrname)
             self.value(value.func)
         elif kind is _Cache:
-            if (value.__module__ or "").startswith("hybrid."):
+            if is_of_hybrid(value):
                 self.named(value)
                 return
             raise Unkeepable("a function with a cache, whose content is another in each process")
@@ -432,14 +433,14 @@ class ReadsDigest(Tokens):
     def _class(self, kind: type) -> None:
         if not self.is_new(kind):
             return
-        if is_library_class(kind) or kind.__module__.startswith("hybrid."):
+        if is_library_class(kind) or is_of_hybrid(kind):
             self.named(kind)
         else:
-            self.say("class", kind.__module__, kind.__qualname__, len(kind.__bases__))
+            self.say("class", module_of(kind), kind.__qualname__, len(kind.__bases__))
             self.value(type(kind))
         for base in kind.__mro__[1:]:
             self.value(base)
-        if not (is_library_class(kind) or kind.__module__.startswith("hybrid.")):
+        if not (is_library_class(kind) or is_of_hybrid(kind)):
             members = dict(vars(kind))
             if issubclass(kind, enum.Enum):
                 for name, member in kind.__members__.items():

@@ -16,6 +16,7 @@ from hybrid.compress.quantized_layers import QuantizedEmbedding, QuantizedLayer
 from hybrid.compress.reports.measures import eager_copy
 from hybrid.compress.training_aware import PreparedLayer
 from hybrid.compress.weights import PRODUCTS
+from hybrid.core.package import module_of
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir import Graph, Node, Value
 from hybrid.nn.modules.module import Module
@@ -114,7 +115,7 @@ def _outside(holder: Module) -> str:
         return "" if own else CALL
     if isinstance(holder, tuple(QUANTIZED)) and not table:
         return ""
-    if type(holder).__module__.startswith("hybrid.nn."):
+    if module_of(type(holder)).startswith("hybrid.nn."):
         return CALL if table else f"there is no quantized {type(holder).__name__}"
     return CALL
 

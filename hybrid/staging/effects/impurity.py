@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.package import module_of
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.trace.capture.surroundings import OUTSIDE, impure
 from hybrid.trace.places.code_owner import of_package
@@ -97,7 +98,7 @@ def may_draw(function: Any) -> bool:
     function = getattr(function, "__func__", function)
     if not isinstance(function, types.FunctionType) or of_package(function.__code__):
         return False
-    return not (function.__module__ or "").startswith("numpy.")
+    return not module_of(function).startswith("numpy.")
 
 
 def _key(function: Any) -> tuple[str | None, str]:

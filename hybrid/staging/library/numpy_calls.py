@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from hybrid import ops
+from hybrid.core.package import module_of
 from hybrid.core.tree import flatten
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import NeedsValue, TracedValueError, author_location
@@ -44,10 +45,8 @@ def numpy_function(function: Any) -> Callable[..., Any] | None:
 def _is_numpys(function: Any) -> bool:
     if isinstance(function, np.ufunc):
         return True
-    module = getattr(function, "__module__", None)
-    if module is None:  # a method of C's
-        module = type(getattr(function, "__self__", None)).__module__
-    return isinstance(module, str) and module.partition(".")[0] == "numpy"
+    module = module_of(function) or module_of(type(getattr(function, "__self__", None)))  # of C's
+    return module.partition(".")[0] == "numpy"
 
 
 def _refuse_traced(function: Any, leaves: list[Any]) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from hybrid.core.dataclass import dataclass
 from hybrid.core.open_numbers import is_open
+from hybrid.core.package import is_of_hybrid
 from hybrid.eager.tensor import Tensor
 from hybrid.number import Number
 from hybrid.trace.guards.matching import AnyNumber, Matcher
@@ -40,9 +41,7 @@ class Guard:
 
 def set_by_users(kind: type, name: str) -> bool:
     """Return whether a class outside this package stores ``name``: such writes move no epoch."""
-    return any(
-        name in vars(base) and not base.__module__.startswith("hybrid.") for base in kind.__mro__
-    )
+    return any(name in vars(base) and not is_of_hybrid(base) for base in kind.__mro__)
 
 
 def label_of(owner: Any) -> str:

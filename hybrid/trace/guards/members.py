@@ -11,6 +11,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from hybrid.core.package import is_of_hybrid
 from hybrid.trace.guards.reads import Reads
 from hybrid.trace.places.attributes import attribute_names
 
@@ -76,4 +77,4 @@ def _read(kind: type, name: str, member: Any) -> Iterator[tuple[type, str, str, 
 def _binds(member: Any) -> bool:
     """Return whether access through the class gives another object than ``member`` itself."""
     kind = type(member)
-    return hasattr(kind, "__get__") and not kind.__module__.startswith("hybrid.")
+    return hasattr(kind, "__get__") and not is_of_hybrid(kind)

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from hybrid.core.package import is_of_hybrid
 from hybrid.core.types import DType
 from hybrid.eager.tensor import Tensor
 from hybrid.trace.places.code_owner import of_package
@@ -91,7 +92,7 @@ def _is_ours(value: Any, seen: set[int]) -> bool:
 def _is_our_class(kind: type) -> bool:
     """Return whether a class is defined in this package, with none of its methods replaced."""
     own = [base for base in kind.__mro__ if base is not object]
-    return all(base.__module__.partition(".")[0] == "hybrid" for base in own) and all(
+    return all(is_of_hybrid(base) for base in own) and all(
         of_package(member.__code__)
         for base in own
         for member in vars(base).values()

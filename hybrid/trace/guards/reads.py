@@ -24,6 +24,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from hybrid.core.package import is_of_hybrid
 from hybrid.eager.progress import ProgressBar
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Op
@@ -326,7 +327,7 @@ class Reads:
             if isinstance(value, types.ModuleType) and not is_library_module(value):
                 self.objects[id(value)] = value
         elif isinstance(value, type):
-            if not (is_library_class(value) or value.__module__.startswith("hybrid.")):
+            if not (is_library_class(value) or is_of_hybrid(value)):
                 self.objects[id(value)] = value
             self._class(value)
         else:
@@ -444,7 +445,7 @@ class Reads:
             if base in self._bases:
                 continue
             self._bases.add(base)
-            if not is_library_class(base) and not base.__module__.startswith("hybrid."):
+            if not is_library_class(base) and not is_of_hybrid(base):
                 self.classes[base] = None
             for name, member in vars(base).items():
                 inner = member if type(member) is types.FunctionType else _plain_function(member)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 from hybrid.core.dataclass import dataclass, field
+from hybrid.core.package import module_of
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Op
 from hybrid.trace.places.code_owner import (
@@ -203,7 +204,7 @@ class ReachedPlaces:
 
 def is_importable(kind: type) -> bool:
     """Return whether a class is found under its name in the module that has defined it."""
-    found: Any = sys.modules.get(kind.__module__)
+    found: Any = sys.modules.get(module_of(kind))
     for part in kind.__qualname__.split("."):
         found = getattr(found, "__dict__", {}).get(part)
     return found is kind

@@ -7,6 +7,8 @@ import types
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from hybrid.core.package import is_of_hybrid
+
 MISSING: Any = object()  # in place of an attribute that is not there
 # By classes, which may go like all else.
 _data: WeakKeyDictionary[type, tuple[int, frozenset[str]]] = WeakKeyDictionary()
@@ -18,7 +20,7 @@ def attribute_names(owner: Any) -> set[str]:
     if isinstance(owner, types.ModuleType):
         return set(vars(owner))
     if isinstance(owner, type):
-        bases = [base for base in owner.__mro__ if not base.__module__.startswith("hybrid.")]
+        bases = [base for base in owner.__mro__ if not is_of_hybrid(base)]
         return set().union(*[_data_of(base, len(vars(base))) for base in bases])
     return class_names(type(owner)).union(getattr(owner, "__dict__", ()))
 

@@ -21,7 +21,7 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from hybrid.core.package import FOLDER
+from hybrid.core.package import FOLDER, is_of_hybrid, module_of
 from hybrid.core.types import DType, TensorType
 from hybrid.errors import Location
 from hybrid.trace.places.attributes import MISSING as MISSING
@@ -140,7 +140,7 @@ def function_of(function: Any) -> types.FunctionType | None:
 def user_object(value: Any) -> bool:
     """Return whether ``value`` is an object whose attributes users set."""
     kind = type(value)
-    machinery = str(kind.__module__).startswith("hybrid.") or not hasattr(value, "__dict__")
+    machinery = is_of_hybrid(kind) or not hasattr(value, "__dict__")
     return not (machinery and is_library_class(kind))
 
 
@@ -157,13 +157,11 @@ _library_classes: WeakKeyDictionary[type, bool] = WeakKeyDictionary()
 
 
 def _of_library(kind: type) -> bool:
-    if not isinstance(kind.__module__, str):  # a property of that name, for its objects
-        return False
-    root, _, rest = kind.__module__.partition(".")
+    root, _, rest = module_of(kind).partition(".")
     part, _, name = rest.partition(".")
     if root == "hybrid" and (part in (*_PARTS, "bench") or (part, name) in _LAYER_MODULES):
         return False  # they are as users write theirs
-    module = sys.modules.get(kind.__module__)
+    module = sys.modules.get(module_of(kind))
     return module is not None and is_library_module(module)
 
 

@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
 
+from hybrid.core.package import is_of_hybrid
 from hybrid.eager.tensor import Tensor
 from hybrid.trace.places.code_owner import is_library_class, user_object
 from hybrid.trace.places.place import attributes_of, put_attribute, read_place
@@ -30,7 +31,7 @@ def is_plain(value: Any) -> bool:
         return False
     if hasattr(kind, "__del__"):
         return False
-    if any(base.__module__.partition(".")[0] == "hybrid" for base in kind.__mro__):
+    if any(is_of_hybrid(base) for base in kind.__mro__):
         return False
     try:
         blank(kind)

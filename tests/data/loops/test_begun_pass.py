@@ -159,9 +159,12 @@ def test_a_captured_loop_asks_as_eager_code_does(loader: str, body: Any) -> None
         _seed()
         made = (LOADERS | COLLATED)[loader]()
         call = hy.hybridize(body) if hybridizes else body
-        times = 1 if loader.startswith("a stream") and body is epochs else 2
-        results = [call(made).tolist() for _ in range(times)]
-        # Workers read ahead: how far a loop has come that breaks is nobody's promise.
+        # Workers read ahead: how far they are when a loop breaks, and so what they have drawn by
+        # then, is nobody's promise.
+        once = (loader.startswith("a stream") and body is epochs) or (
+            loader == "workers" and body is broken
+        )
+        results = [call(made).tolist() for _ in range(1 if once else 2)]
         seen = [] if loader == "workers" else [list(asked), _states()]
         found.append((results, seen, made.state_dict()))
     assert found[0] == found[1]

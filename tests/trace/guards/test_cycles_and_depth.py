@@ -118,6 +118,22 @@ def a_deep_recursion_of_a_method():
     return lambda x: down_by_a_method(x, 120)
 
 
+class Unplaced:
+    """Its objects say where they are from, as those of Cython's functions do: itself does not."""
+
+    __module__ = property(lambda self: "somewhere")
+    scale = 2.0
+
+    def scaled(self, x):
+        return x * self.scale
+
+
+@table.makes(*CALLS)
+def a_class_that_does_not_say_where_it_is_from():
+    held = {"object": Unplaced(), "class": Unplaced}
+    return lambda x: held["object"].scaled(x) + held["class"].scale
+
+
 @table.each()
 def test_programs(program: Program) -> None:
     program.check()
