@@ -14,7 +14,7 @@ from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
 from hybrid.ir.interpreter import current
-from hybrid.ir.record import AnyRecord, keeping_operands, recording
+from hybrid.ir.record import AnyRecord, differentiating, keeping_operands, recording
 from hybrid.ops.communication.layout_op import in_layout
 
 
@@ -127,7 +127,7 @@ def value_and_grad(
 
     def differentiated(*args: Any, **kwargs: Any) -> Any:
         given, variables, roots = varied.arguments(args)
-        with recording(True):
+        with differentiating():
             value = current().converted(function)(*given, **kwargs)
             if has_aux and not (isinstance(value, tuple) and len(value) == 2):
                 raise ArgumentTypeError(
@@ -170,7 +170,7 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
     """``(function(*primals), pullback)``; the pullback maps a cotangent to one per primal."""
     leaves, structure = flatten(primals)
     variables, roots = variables_of(leaves, "a primal")
-    with recording(True):
+    with differentiating():
         out = current().converted(function)(*unflatten(structure, variables))
     outputs, out_structure = flatten(out)
     _require_tensors(outputs)
@@ -184,7 +184,7 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
                 f"the function's result {describe(out_structure)}"
             )
         seeds = [seed_for(t, c) for t, c in zip(outputs, cts, strict=True)]
-        with recording(True):
+        with differentiating():
             pairs = list(zip(records, seeds, strict=True))
             return unflatten(structure, pulled(pairs, variables, roots))
 
@@ -201,7 +201,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], given: Sequence[An
         )
     variables, roots = variables_of(leaves, "a primal")
     directions = [seed_for(v, d) for v, d in zip(variables, directions, strict=True)]
-    with recording(True), keeping_operands():
+    with differentiating(), keeping_operands():
         out = current().converted(function)(*unflatten(structure, variables))
         outputs, out_structure = flatten(out)
         _require_tensors(outputs)

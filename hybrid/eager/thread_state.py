@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
 from hybrid.ir.interpreter import Stack, set_stack, stack
-from hybrid.ir.record import mode, set_mode
+from hybrid.ir.record import Mode, mode, set_mode
 
 P, R = ParamSpec("P"), TypeVar("R")
 
@@ -65,7 +65,7 @@ class ThreadState(NamedTuple):
     """What is put back at once; of the collector and the switch interval the process has one."""
 
     interpreters: Stack
-    mode: tuple[bool, bool]
+    mode: Mode
     locked: bool  # whether this thread holds STATE
     collects: bool
     switch: float  # seconds between switches of threads

@@ -143,6 +143,7 @@ def is_consumed(record: AnyRecord) -> bool:
 class _Mode(threading.local):
     enabled = True
     keep_operands = False  # forward mode reads operands that no vjp reads
+    orders = 0  # gradients of functions that are being taken, one of the other
 
 
 _mode = _Mode()
@@ -153,14 +154,22 @@ def is_recording() -> bool:
     return _mode.enabled
 
 
-def mode() -> tuple[bool, bool]:
-    """Whether this thread records, and whether its records keep all operands."""
-    return _mode.enabled, _mode.keep_operands
+def orders() -> int:
+    """How many gradients of functions this thread is taking, one of the other."""
+    return _mode.orders
 
 
-def set_mode(enabled: bool, keep_operands: bool) -> None:
+Mode = tuple[bool, bool, int]
+
+
+def mode() -> Mode:
+    """Whether this thread records, whether its records keep all operands, and ``orders``."""
+    return _mode.enabled, _mode.keep_operands, _mode.orders
+
+
+def set_mode(enabled: bool, keep_operands: bool, orders: int) -> None:
     """Put back what ``mode`` gave."""
-    _mode.enabled, _mode.keep_operands = enabled, keep_operands
+    _mode.enabled, _mode.keep_operands, _mode.orders = enabled, keep_operands, orders
 
 
 class recording(ContextDecorator):
@@ -181,6 +190,23 @@ class recording(ContextDecorator):
 
     def __exit__(self, *_error: object) -> None:
         _mode.enabled = self.saved
+
+
+class differentiating(recording):
+    """Record, for a gradient of a function that is being taken."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(True)
+
+    def __enter__(self) -> None:
+        super().__enter__()
+        _mode.orders += 1
+
+    def __exit__(self, *_error: object) -> None:
+        _mode.orders -= 1
+        super().__exit__()
 
 
 class keeping_operands:

@@ -9,8 +9,9 @@ import selectors
 import signal
 import subprocess
 import tempfile
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -70,14 +71,22 @@ class Process:
         self.said = b""
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115  as long as the process
         try:
-            # A session of its own: Ctrl-C reaches it through `close`, with all that it started.
-            self.process = subprocess.Popen(
-                list(command), env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                stderr=self.errors, bufsize=0, start_new_session=True,
-            )  # fmt: skip
+            with _interrupted_after():
+                # A session of its own: Ctrl-C reaches it through `close`, with all it started.
+                self.process = subprocess.Popen(
+                    list(command), env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                    stderr=self.errors, bufsize=0, start_new_session=True,
+                )  # fmt: skip
         except OSError as error:
             self.errors.close()
             raise PeerError(f"{command[0]} cannot be run: {error.strerror}") from None
+        except KeyboardInterrupt:
+            self.close()
+            raise
+
+    def __del__(self) -> None:  # interrupted before its `with` has begun
+        if hasattr(self, "process"):
+            self.close()
 
     def __enter__(self) -> Process:
         return self
@@ -153,6 +162,22 @@ def framework_process(
     if framework != "hybrid":  # an interpreter of another version writes nothing beside its files
         env["PYTHONDONTWRITEBYTECODE"] = "1"
     return Process(command, env=env, timeout=timeout)
+
+
+@contextlib.contextmanager
+def _interrupted_after() -> Iterator[None]:
+    """Let Ctrl-C wait for the end of the ``with``: Popen forgets what it has begun to start."""
+    if threading.current_thread() is not threading.main_thread():  # no Ctrl-C there
+        yield
+        return
+    came: list[Any] = []
+    handler = signal.signal(signal.SIGINT, lambda *_: came.append(None))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, handler)
+        if came:
+            signal.raise_signal(signal.SIGINT)
 
 
 def _short(text: str | bytes, length: int = 200) -> str:

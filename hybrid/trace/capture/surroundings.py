@@ -24,7 +24,7 @@ from hybrid.core.exceptions import is_handler
 from hybrid.eager.thread_state import ending
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir.interpreter import ACTIVE, current, set_stack, stack
-from hybrid.ir.record import mode, set_mode
+from hybrid.ir.record import Mode, mode, set_mode
 from hybrid.trace.places.frames import BOUNDARIES
 
 R = TypeVar("R")
@@ -81,7 +81,7 @@ class _Lowered:
         beside(functools.partial(self.handler, number, frame), self.mode)
 
 
-def beside(call: Callable[[], R], recording: tuple[bool, bool]) -> R:
+def beside(call: Callable[[], R], recording: Mode) -> R:
     """``call()`` as if nothing were captured on this thread."""
     with ExitStack() as after:
         after.callback(set_stack, stack())

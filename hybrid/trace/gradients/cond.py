@@ -170,7 +170,7 @@ class _Half:
                     known = ct.present if isinstance(ct, OptionalCt) else flag(ct is not None)
                     self.results.append(known.content)
         given = [*tape.graph.params, *self.flat]
-        return cut(tape.builder.nodes, tape.forward, self.results, given, reruns=True)
+        return cut(tape.builder.nodes, tape.forward, self.results, given)
 
     def finish(
         self,

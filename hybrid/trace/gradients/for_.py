@@ -22,12 +22,12 @@ from hybrid.core.types import int64
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph
 from hybrid.ops.flow.control import for_
-from hybrid.trace.gradients.budget import capacity
+from hybrid.trace.gradients.budget import rows_back
 from hybrid.trace.gradients.loop_aliases import flagged_loop
 from hybrid.trace.gradients.loop_body import derive
 from hybrid.trace.gradients.loop_request import LoopRequest, Tie
 from hybrid.trace.gradients.loop_run import backward_run, totals_of
-from hybrid.trace.gradients.region_vjp import firsts, kinds_of, places_of
+from hybrid.trace.gradients.region_vjp import firsts, inside_region, kinds_of, places_of
 from hybrid.trace.gradients.unknown_length import Unbounded
 from hybrid.trace.regions.build import Here, here, known_int, remembered
 
@@ -83,7 +83,8 @@ def _gone_back(
     start = ops.maximum(count - 1, 0) if reverse else as_index(0)
     ran = ops.greater(count, 0) if known is None else known > 0
     types = [derived.forward.results[i].type for i in derived.stacks]
-    rows = capacity(types)
+    inside = inside_region()
+    rows = rows_back(types, inside)
     # A stack of the most rows that there can be is within the budget, or has to be that long.
     fits = bounded and (node.attrs["length"] <= rows or reverse or sliced)
     if known is None and types and not fits:
@@ -99,6 +100,7 @@ def _gone_back(
             invariants=invariants,
             run=run,
             rows=rows,
+            kept=rows_back([t.type for t in before], inside),
         )
         return totals_of(derived, pull, cts, operands, loop.go(None), ran)
     length = node.attrs["length"] if bounded else max(known or 0, 0)

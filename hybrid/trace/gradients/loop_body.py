@@ -230,7 +230,6 @@ class _Variant:
             [index, *operands[n:], *own],
             fixed=operands[n + request.sliced :],
             lost=operands[:n],
-            reruns=True,
         )
 
     def results(self) -> list[Value]:

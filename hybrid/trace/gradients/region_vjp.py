@@ -21,7 +21,7 @@ from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.ir import Builder, Graph, Node, Value
 from hybrid.ir.interpreter import current, interpreting
 from hybrid.ir.record import Leaf, node_of, record_call, recording, with_regions
-from hybrid.ops.flow.control import FLAG, for_, while_
+from hybrid.ops.flow.control import FLAG
 from hybrid.trace.regions.build import live
 from hybrid.trace.regions.tracer import Tracer
 
@@ -133,6 +133,12 @@ class CotangentKind:
     each: bool = False  # whether each of its rows may be present or not
 
 
+def inside_region() -> bool:
+    """Whether what is led back through is of a region that is itself led back through."""
+    tape = current()
+    return isinstance(tape, Tape) and tape.is_region
+
+
 def kind_of(ct: Ct | None) -> CotangentKind | None:
     """The static facts of the cotangent ``ct``; None for none."""
     if isinstance(ct, OptionalCt):
@@ -204,31 +210,23 @@ def cut(
     given: Collection[Value],
     fixed: Collection[Value] = (),
     lost: Collection[Value] = (),
-    *,
-    reruns: bool = False,
 ) -> Cut:
     """The nodes behind the first ``forward`` ones that ``results`` need, and their residuals.
 
     Of the forward values it reads, constants are repeated; so is what depends on ``fixed`` alone (a
     pass hoists it out of the loop), and what few cheap ops make of values at hand.  The others are
-    residuals, as are ``lost`` parameters.  With ``reruns`` a loop whose length only a run knows is
-    repeated where its stacks are read: of each iteration around they would be kept in stacks.
+    residuals, as are ``lost`` parameters.
     """
     behind = live(nodes[forward:], results)
     read = dict.fromkeys([*(v for node in behind for v in node.operands), *results])
-    again = _stacking(nodes[:forward], read) if reruns else set()
-    for node in again:
-        read |= dict.fromkeys(node.operands)
-    for v in [v for node in again for v in node.results]:
-        read.pop(v, None)
     order = dict.fromkeys(lost, (-1, None))
     order |= {v: (i, node) for i, node in enumerate(nodes[:forward]) for v in node.results}
     constant = set(fixed)
     for node in nodes[:forward]:
         if node.pure and constant.issuperset(node.operands):
             constant.update(node.results)
-    at_hand = {*given, *(v for node in again for v in node.results)}
-    repeated: set[Node] = set(again)
+    at_hand = set(given)
+    repeated: set[Node] = set()
     residuals: list[Value] = []
     for value in sorted([v for v in read if v in order], key=lambda v: order[v][0]):
         chain = _repeatable(value, order, at_hand, constant)
@@ -240,21 +238,6 @@ def cut(
     behind = [*(node for node in nodes[:forward] if node in repeated), *behind]
     read = {v for node in behind for v in node.operands} | set(results)
     return Cut(tuple(behind), tuple([v for v in given if v in read]), tuple(residuals))
-
-
-def _stacking(nodes: Sequence[Node], read: Collection[Value]) -> set[Node]:
-    """The loops of unknown length whose stacks are ``read``, or lead to such."""
-    found: set[Node] = set()
-    wanted = set(read)
-    numbers = {v for node in nodes if not node.operands for v in node.results}
-    for node in reversed(nodes):
-        if node.op not in (for_, while_) or not node.pure or node.operands[0] in numbers:
-            continue
-        first = node.attributes["carried"] + (node.op is while_)
-        if not wanted.isdisjoint(node.results[first:]):
-            found.add(node)
-            wanted.update(node.operands)
-    return found
 
 
 def _repeatable(

@@ -17,7 +17,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Node, Value
 from hybrid.ops.elementwise.arithmetic import add, subtract
 from hybrid.ops.flow.control import COUNT, applied, cond, for_
-from hybrid.trace.gradients.budget import LEAST_ROWS, capacity
+from hybrid.trace.gradients.budget import LEAST_ROWS
 from hybrid.trace.gradients.loop_body import DerivedLoop
 from hybrid.trace.gradients.loop_run import BackwardRun
 from hybrid.trace.regions.build import computing, remembered, silent
@@ -35,6 +35,7 @@ class Unbounded:
     invariants: tuple[Tensor, ...]  # of the forward loop
     run: BackwardRun  # without stacks, when the loop must run again to fill them
     rows: int  # how many iterations the stacks, or the cotangents of rows, hold
+    kept: int  # how many checkpoints there may be
 
     def go(self, known: int | None) -> list[Tensor]:
         """The final carried values of the loop back."""
@@ -56,7 +57,8 @@ class Unbounded:
         """``function`` of this loop as a region on its tensors."""
         tensors = self.tensors()
         types = tuple([t.type for t in tensors])
-        key = (name, self.rows, self.reverse, config.RESIDUAL_NBYTES, types, len(self.run.stacks))
+        sizes = (self.rows, self.kept, config.RESIDUAL_NBYTES, len(self.run.stacks))
+        key = (name, sizes, self.reverse, types)
         graphs = (self.derived.forward, self.derived.backward)
         return remembered(
             graphs, key, lambda: region_of(name, types, lambda *ts: function(self.on(ts)))
@@ -81,6 +83,7 @@ class Unbounded:
                 invariants=_like(run.invariants, rest),
             ),
             rows=self.rows,
+            kept=self.kept,
         )
 
     # All at once ------------------------------------------------------------------------------
@@ -119,7 +122,7 @@ class Unbounded:
         step = numbered(computing(forward, forward.results[:n]), self.reverse)
         fill = numbered(silent(forward), self.reverse)
         back = replace(self.derived, backward=numbered(self.derived.backward, self.reverse))
-        kept = capacity([t.type for t in self.carried])
+        kept = self.kept
         blocks = _ceil_divide(self.count, rows)
         stride = _ceil_divide(blocks, kept)  # blocks from checkpoint to checkpoint
         numbers = (self.count, stride, self.count - 1)

@@ -21,15 +21,14 @@ from hybrid.autodiff.presence import Ct
 from hybrid.autodiff.tape import Pull
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph
-from hybrid.ir.interpreter import current
 from hybrid.ops.flow.control import while_
-from hybrid.trace.gradients.budget import capacity
+from hybrid.trace.gradients.budget import further_gradients, rows_back
 from hybrid.trace.gradients.for_ import as_index, item_by_item, request_for
 from hybrid.trace.gradients.loop_aliases import flagged_loop
 from hybrid.trace.gradients.loop_body import derive
 from hybrid.trace.gradients.loop_request import Tie
 from hybrid.trace.gradients.loop_run import backward_run, totals_of
-from hybrid.trace.gradients.region_vjp import Tape
+from hybrid.trace.gradients.region_vjp import inside_region
 from hybrid.trace.gradients.unknown_length import Unbounded
 from hybrid.trace.regions.build import Here, as_of_for, here, known_int, remembered
 
@@ -45,9 +44,9 @@ def while_vjp(
 ) -> list[Ct | None]:
     """The total cotangent of each operand of a ``while``."""
     attrs = {"carried": carried, "length": length}
-    # Within a region that is itself led back through, the stacks would be residuals: too large.
-    tape = current()
-    extend = not (isinstance(tape, Tape) and tape.is_region)
+    # Within a region that is itself led back through, the stacks would be residuals: too large, but
+    # for the few rows that stacks have of which there may be stacks anyway.
+    extend = further_gradients() > 0 or not inside_region()
     node = here(while_, pull.record, results, (go, *operands), attrs, regions, extend=extend)
     trips = results[0]
     cts = (*pull.cts[1:], *[None] * (len(node.results) - len(pull.cts)))
@@ -88,7 +87,8 @@ def _gone_back(
     known = known_int(trips)
     ran = ops.greater(trips, 0) if known is None else known > 0
     types = [derived.forward.results[i].type for i in derived.stacks]
-    rows = capacity(types)
+    inside = inside_region()
+    rows = rows_back(types, inside)
     stacked = len(body.results) > carried
     outcome = None
     if node.tracer is not None and (not stacked or node.attrs["length"] <= rows):
@@ -113,6 +113,7 @@ def _gone_back(
             invariants=invariants,
             run=run,
             rows=rows,
+            kept=rows_back([t.type for t in before], inside),
         )
         found = loop.go(known)
     return totals_of(derived, pull, cts, operands, found, ran)

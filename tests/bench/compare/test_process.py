@@ -19,7 +19,7 @@ from hybrid.bench.compare.process import (
     environment,
     framework_process,
 )
-from hybrid.bench.compare.serve import come_to_rest
+from hybrid.bench.compare.serve import LONGEST, come_to_rest
 
 Fake = Callable[..., str]
 
@@ -145,10 +145,8 @@ def test_everyone_gets_as_many_threads() -> None:
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize(
-    ("seconds", "least", "most"), [(0.0, 0.0, 0.4), (0.15, 0.14, 0.5), (2.0, 0.5, 1.5)]
-)
-def test_an_answer_waits_for_threads_that_spin(seconds: float, least: float, most: float) -> None:
+@pytest.mark.parametrize(("seconds", "least"), [(0.0, 0.0), (0.15, 0.14), (60.0, LONGEST)])
+def test_an_answer_waits_for_threads_that_spin(seconds: float, least: float) -> None:
     stop = time.perf_counter() + seconds
 
     def spin() -> None:
@@ -156,13 +154,14 @@ def test_an_answer_waits_for_threads_that_spin(seconds: float, least: float, mos
             pass
 
     thread = threading.Thread(target=spin, daemon=True)
-    start = time.perf_counter()
+    start, used = time.perf_counter(), time.process_time()
     thread.start()
     come_to_rest()
-    took = time.perf_counter() - start
+    took, used = time.perf_counter() - start, time.process_time() - used
     stop = 0.0
     thread.join()
-    assert least <= took < most
+    starved = used < 0.5 * took  # others had the cores: what spins looks as if it slept
+    assert took < 30 and (took >= least or starved)
 
 
 def test_an_interpreter_without_hybrid_serves_it(tmp_path: object) -> None:

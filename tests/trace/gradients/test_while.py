@@ -245,7 +245,7 @@ def test_capacity(monkeypatch) -> None:
     assert capacity([row]) == MOST_ROWS
 
 
-def test_stacks_of_loops_in_loops_are_made_again_and_not_stacked() -> None:
+def test_stacks_of_stacks_are_short() -> None:
     def stopped(x, n):
         y = x
         for _ in range(n):

@@ -1,5 +1,6 @@
 """Containers that hold themselves, deep nesting, and libraries with tensors of their own."""
 
+import importlib
 import sys
 import types
 from collections import deque
@@ -139,12 +140,23 @@ def test_programs(program: Program) -> None:
     program.check()
 
 
-def test_a_registry_that_holds_the_namespace_of_its_module() -> None:
-    registry = {"module": globals(), "scale": 2.0}
-    registry["registry"] = registry
-    function = hy.hybridize(lambda x: x * registry["scale"] * len(registry))
+NAMESPACE = """
+import hybrid as hy
+registry = {"module": globals(), "scale": 2.0}
+registry["registry"] = registry
+
+def run(x):
+    return x * registry["scale"] * len(registry)
+"""
+
+
+def test_a_registry_that_holds_the_namespace_of_its_module(tmp_path, monkeypatch) -> None:
+    (tmp_path / "namespace_of_module.py").write_text(NAMESPACE)
+    monkeypatch.syspath_prepend(tmp_path)
+    module = importlib.import_module("namespace_of_module")
+    function = hy.hybridize(module.run)
     assert function(f32([1.0])).tolist() == [6.0]
-    registry["scale"] = 3.0
+    module.registry["scale"] = 3.0
     assert function(f32([1.0])).tolist() == [9.0]
 
 
