@@ -11,6 +11,7 @@ import pytest
 
 import hybrid as hy
 from hybrid import nn, optim
+from hybrid.core.tree import flatten
 from hybrid.errors import ArgumentError, CaptureError, ProgramError, ShapeError
 from hybrid.models import gpt
 from hybrid.models.lenet import LeNet
@@ -379,12 +380,42 @@ def test_a_function_that_tells_many_sizes_apart(tmp_path: Path) -> None:
         hy.export({"f": (f, hy.zeros(4))}, tmp_path / "m", dynamic={0: {0: hy.Dim("n", 1, 64)}})
 
 
+def test_numbers_among_the_results_that_follow_from_sizes(tmp_path: Path) -> None:
+    """Where a size is 1 these are constants, and elsewhere a run computes them."""
+
+    def f(x):
+        n, m = x.shape
+        return {
+            "size": n,
+            "half": n / 2,
+            "large": n > 4,
+            "list": [n * m, 1000],
+            "choice": 3 if n < 3 else 7,
+            "sum": x.sum(),
+        }
+
+    table = {"x": {0: hy.Dim("n", 1, 64), 1: hy.Dim("m", 1, 9)}}
+    hy.export({"f": (f, hy.zeros((5, 6)))}, tmp_path / "m", dynamic=table)
+    loaded, c = hy.load_exported(tmp_path / "m")["f"], CProgram(tmp_path / "m")
+    for shape in ((1, 1), (1, 2), (2, 1), (3, 3), (5, 6), (64, 9)):
+        x = hy.asarray(floats(*shape))
+        wanted = f(x)
+        assert repr(loaded(x)) == repr(wanted)
+        told = flatten(wanted)[0]
+        told.remove(1000)  # which is a constant everywhere
+        assert [number.item() for number in c("f", x.numpy())] == [*told[:-1], told[-1].item()]
+
+
 def test_results_of_another_kind_at_some_sizes(tmp_path: Path) -> None:
     def f(x):
         return x if x.shape[0] < 5 else (x, x)
 
-    with pytest.raises(ProgramError, match="what it returns is of another kind where"):
-        hy.export({"f": (f, hy.zeros(4))}, tmp_path / "m", dynamic={0: {0: hy.Dim("n", 2, 64)}})
+    def number(x):
+        return x.shape[0] if x.shape[0] < 5 else 5.0
+
+    for function in (f, number):
+        with pytest.raises(ProgramError, match="what it returns is of another kind where"):
+            hy.export(function, tmp_path / "m", hy.zeros(4), dynamic={0: {0: hy.Dim("n", 2, 64)}})
 
 
 class Memory:
