@@ -176,6 +176,25 @@ def test_conditions_that_sizes_have_to_meet_are_said(tmp_path: Path) -> None:
     )
 
 
+LSTM = hy.nn.LSTM(4, 6, batch_first=True)
+GRU = hy.nn.GRU(4, 6, num_layers=2, bidirectional=True, batch_first=True)
+WITHOUT_CONDITIONS = {
+    "LSTM": lambda x: LSTM(x)[0],
+    "GRU in two directions": lambda x: GRU(x)[0],
+    "all but the first": lambda x: x[:, 1:] * 2,
+    "every other": lambda x: x[:, ::2] * 2,
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_CONDITIONS)
+def test_what_gradients_and_layouts_ask_of_sizes_is_no_condition(name: str, tmp_path: Path) -> None:
+    assert_exported(
+        WITHOUT_CONDITIONS[name], [drawn(2, 5, 4)], tmp_path / "m.onnx",
+        [[drawn(b, t, 4)] for b, t in ((3, 2), (2, 3), (7, 9))],
+        dynamic_axes={"x": {0: "b", 1: "t"}},
+    )  # fmt: skip
+
+
 def fixes(x):
     return x + len(str(x.shape[0]))
 
