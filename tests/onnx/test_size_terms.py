@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import hybrid as hy
@@ -134,6 +135,46 @@ def test_pictures_of_any_size(function: Any, tmp_path: Path) -> None:
         dynamic_axes={"x": {2: "height", 3: "width"}},
     )  # fmt: skip
     assert dims(made.graph.input[0]) == [2, 3, "height", "width"]
+
+
+def interpolated(mode: str, factor: Any, align: bool | None = None) -> Any:
+    return lambda x: functional.interpolate(
+        x, scale_factor=factor, mode=mode, align_corners=align
+    )  # fmt: skip
+
+
+INTERPOLATIONS = {  # and whether Resize does it
+    "doubled": (interpolated("bilinear", 2.0), True),
+    "doubled with its corners": (interpolated("bilinear", 2, True), True),
+    "nearest": (interpolated("nearest", 1.5), False),
+    "by another factor for each axis": (interpolated("bilinear", (2.0, 1.3)), True),
+    "by no whole factor": (interpolated("bilinear", 1.5), False),
+    "smaller": (interpolated("bilinear", 0.5), False),
+    "bicubic": (interpolated("bicubic", 1.5), False),
+    "bicubic with its corners": (interpolated("bicubic", 2.0, True), False),
+    "in float64": (lambda x: interpolated("bilinear", 2.0)(x.astype(hy.float64)), False),
+    "in float16": (lambda x: interpolated("bilinear", 1.5)(x.astype(hy.float16)), False),
+    "a gradient": (
+        lambda x: hy.grad(lambda x: (interpolated("bilinear", 1.5)(x) ** 2).sum())(x),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", INTERPOLATIONS)
+def test_interpolations_of_any_size(name: str, tmp_path: Path) -> None:
+    function, resizes = INTERPOLATIONS[name]
+    tolerance = 2e-3 if name == "in float16" else 1e-5
+    path, x = tmp_path / "m.onnx", drawn(2, 3, 4, 5)
+    hy.onnx.export(function, path, x, dynamic_axes={"x": {2: "height", 3: "width"}})
+    module = hy.onnx.load(path)
+    for shape in ((2, 3, 4, 5), (2, 3, 7, 6), (2, 3, 12, 3)):
+        x = drawn(*shape)
+        wanted = [function(x)]
+        assert_same(run(path, x), wanted, name, rtol=tolerance, atol=tolerance)
+        assert_same([module(x)], wanted, name, rtol=tolerance, atol=tolerance)
+    ops = {node.op_type for node in onnx.load(path).graph.node}
+    assert ("Resize" in ops) is resizes
 
 
 @pytest.mark.parametrize(
