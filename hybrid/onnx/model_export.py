@@ -56,8 +56,10 @@ def export(
     ``{"x": {0: "batch"}}``, or ``{0: {0: hy.Dim("batch", 1, 64)}}``.  Axes of one name have one
     size.  All others have the sizes of ``args``.
 
-    ``opset`` is one of 17 to 23.  Weights of more than 2 GB lie in a file beside the model,
-    ``path`` with ``.data`` behind it; ``external_data=True`` puts smaller ones there, too.
+    ``opset`` is one of 17 to 23.  Weights of more than 2 GB lie in a file beside the
+    model, whose name follows from what it holds: ``m.onnx.5f0c61e2a7d3b948.data``;
+    ``external_data=True`` puts smaller ones there, too.  At any time ``path`` is the model from
+    before or the new one, with its own weights.
 
     ``format`` is of quantized models.  "integer": products of integers, and any runtime gives the
     bits that hybrid does.  "qdq": static layers are products of floats between QuantizeLinear and
