@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -68,8 +69,9 @@ def export(
     a number lies between two.  Layers that are not static stay as in "integer".
 
     What is printed and asserted is left out; a warning says what, and which conditions open sizes
-    have to meet.  The path is returned, and the file appears whole, or not at all; the same model
-    gives the same bytes.
+    have to meet.  The docstring of the function, or of the module's class, is in the model, and the
+    name and version of hybrid.  The path is returned, and the file appears whole, or not at all;
+    the same model gives the same bytes.
 
     Raises OnnxError for what ONNX has no words for, with the author's line; CaptureError for what
     cannot be captured.
@@ -124,6 +126,13 @@ def exported_model(
         return made.model(opset, input_names, output_names)
 
 
+def _doc_of(function: Any) -> str:
+    """The docstring of a function, or of the class of a module; empty if there is none."""
+    own = type(function) if isinstance(function, Module) else function
+    doc = own.__doc__ if inspect.isroutine(own) or isinstance(own, type) else None
+    return inspect.cleandoc(doc).encode("utf-8", "replace").decode() if doc else ""
+
+
 def _dims(dynamic_axes: Any) -> Any:
     """``dynamic_axes`` as ``hybridize`` is given them."""
     if not dynamic_axes:
@@ -176,7 +185,7 @@ class _Exported:
             for i, name in zip(leaves, names, strict=True)
         ]
         self._refuse_ways(graph)
-        proto = model_of(graph, weights, given, outputs, opset)
+        proto = model_of(graph, weights, given, outputs, opset, _doc_of(self.function))
         if self.quantized:
             in_qdq_form(proto, self.bytes_of)
         self._refuse_writes()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import runpy
 import subprocess
@@ -237,6 +238,43 @@ def test_weights_beside_the_file(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == [
         "m.onnx", "n.onnx", data.name.replace("m.onnx", "n.onnx"),
     ]  # fmt: skip
+
+
+class Documented(nn.Module):
+    """Twice what it is given.
+
+    And more of it.
+    """
+
+    def forward(self, x):
+        return x * 2
+
+
+def documented(x):
+    """Half of it."""
+    return x / 2
+
+
+@pytest.mark.parametrize(
+    ("function", "doc"),
+    [
+        (Documented(), "Twice what it is given.\n\nAnd more of it."),
+        (documented, "Half of it."),
+        (lambda x: x + 1, ""),
+    ],
+)
+def test_a_model_says_who_wrote_it_and_what_it_is(function: Any, doc: str, tmp_path: Path) -> None:
+    hy.onnx.export(function, tmp_path / "m.onnx", hy.ones(3))
+    made = onnx.load(tmp_path / "m.onnx")
+    assert (made.producer_name, made.producer_version) == ("hybrid", hy.__version__)
+    assert made.doc_string == doc
+    module = hy.onnx.load(made)
+    assert f"written by hybrid {hy.__version__}" in module.source()
+    for loaded in (module, pickle.loads(pickle.dumps(module))):
+        assert loaded.__doc__ == (doc or None)
+    [row] = hy.onnx.summary(made)["model"]
+    assert row["producer"] == f"hybrid {hy.__version__}"
+    assert row["about"] == doc.partition("\n")[0]
 
 
 STOPPED = """
