@@ -17,7 +17,6 @@ import hybrid as hy
 hy.random.seed(0)
 network = hy.nn.Sequential(hy.nn.Linear(4, 3), hy.nn.GELU())
 small = hy.compress.quantize(network, "static", data=[hy.ones((2, 4))])
-wide = hy.nn.Linear(64, 32)
 total = hy.zeros(3)
 
 def tell(x):
@@ -30,6 +29,8 @@ def choose(x):
 def add(x):
     total.assign(total + x)
     return total * 2
+
+wide = hy.nn.Linear(64, 32)
 """
 
 

@@ -13,6 +13,7 @@ import hybrid as hy
 from hybrid import nn, optim
 from hybrid.core.tree import flatten
 from hybrid.errors import ArgumentError, CaptureError, ProgramError, ShapeError
+from hybrid.memory import native
 from hybrid.models import gpt
 from hybrid.models.lenet import LeNet
 from hybrid.models.sequence_classifier import SequenceClassifier
@@ -404,6 +405,29 @@ def test_numbers_among_the_results_that_follow_from_sizes(tmp_path: Path) -> Non
         told = flatten(wanted)[0]
         told.remove(1000)  # which is a constant everywhere
         assert [number.item() for number in c("f", x.numpy())] == [*told[:-1], told[-1].item()]
+
+
+def test_c_is_told_the_names_and_ranges_of_sizes(tmp_path: Path) -> None:
+    def f(x):
+        return x * 2, hy.concat([x, x], axis=1)
+
+    table = {"x": {0: hy.Dim("n", 1, 64), 1: hy.Dim("m", 2, 9)}}
+    hy.export(f, tmp_path / "m", hy.zeros((4, 3)), dynamic=table)
+    program, ffi, lib = CProgram(tmp_path / "m").handle, native.ffi, native.lib
+    name, low, high = ffi.new("char const **"), ffi.new("int64_t *"), ffi.new("int64_t *")
+    told = []
+    for i in range(lib.hyb_program_sizes(program, 0)):
+        assert lib.hyb_program_size(program, 0, i, name, low, high) == 0
+        told.append((ffi.string(name[0]).decode(), low[0], high[0]))
+    assert told == [("n", 1, 64), ("m", 2, 9)]
+    places = [0, 1, 2, -1]  # an axis of each number, there or not
+    assert [lib.hyb_program_input_size(program, 0, 0, axis) for axis in places] == [0, 1, -1, -1]
+    assert [lib.hyb_program_output_size(program, 0, 0, axis) for axis in places] == [0, 1, -1, -1]
+    assert [lib.hyb_program_output_size(program, 0, 1, axis) for axis in places] == [0, -1, -1, -1]
+    assert lib.hyb_program_input_size(program, 0, 1, 0) == -1  # there is no such input
+    assert lib.hyb_program_size(program, 0, 2, name, low, high) != 0
+    assert ffi.string(lib.hyb_last_error()) == b"there is no size 2 of 2"
+    assert lib.hyb_program_sizes(program, 1) == -1
 
 
 def test_results_of_another_kind_at_some_sizes(tmp_path: Path) -> None:
