@@ -37,6 +37,7 @@ from tests.programs.messages import (
     rounded,
     shifted,
     tensors,
+    told_keys,
     truncated,
     unnamed,
     warned,
@@ -52,7 +53,8 @@ SAYING = [numbers, tensors, counted]
 FAILING = [
     (asserted, 3.0, AssertionError), (plainly, 3.0, AssertionError), (raised, 2.5, ValueError),
     (keyed, 3.0, KeyError), (unnamed, 3.0, KeyError), (counted_keys, 3.0, KeyError),
-    (odd, 3.0, ProgramError), (ours, 3.0, hy.errors.ShapeError), (averaged, 0.4, ValueError),
+    (told_keys, 3.0, KeyError), (odd, 3.0, ProgramError), (ours, 3.0, hy.errors.ShapeError),
+    (averaged, 0.4, ValueError),
     (divided, 3.0, ZeroDivisionError), (modulo, 3.0, ZeroDivisionError),
     (indexed, 3.0, hy.errors.OutOfRangeError), (shifted, 3.0, ValueError),
     (rounded, np.nan, ValueError), (rounded, np.inf, OverflowError), (rooted, 3.0, ValueError),
