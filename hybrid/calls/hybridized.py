@@ -415,12 +415,12 @@ class Hybridized(StagedCalls):
 
     def _trace(
         self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any],
-        inputs: NumberInputs = NONE, opened: Opened | None = None, gradients: bool = True,
+        inputs: NumberInputs = NONE, opened: Opened | None = None, exports: bool = False,
     ) -> Capture:  # fmt: skip
         converts = self.options["mode"] != "trace"
         members = _as_they_are
         options: dict[str, Any] = {
-            "numbers": inputs.numbers, "opened": opened, "gradients": gradients,
+            "numbers": inputs.numbers, "opened": opened, "exports": exports,
         }  # fmt: skip
         if inputs or opened or not is_straight(self.function, args, kwargs):
             with phase("import"):  # at the first capture of a process
@@ -496,20 +496,20 @@ class Hybridized(StagedCalls):
     @as_before
     def captured(
         self, args: Sequence[Any], kwargs: dict[str, Any], inputs: NumberInputs = NONE,
-        *, gradients: bool = True,
+        *, exports: bool = False,
     ) -> tuple[Call, Capture]:  # fmt: skip
         """A call, and what it is captured into; runs nothing, and is not kept.
 
         There are symbols for axes that are declared to vary; ``inputs`` are numbers that may.
-        Without ``gradients`` nobody goes back through the results.
+        ``exports``: it goes into a file, where nobody goes back through it.
         """
         leaves, key = self._leaves(args, kwargs)
         call = Call(self.function, args, kwargs, leaves, key)
         if not self.options["dynamic"]:
-            return call, self._trace(args, kwargs, leaves, inputs, gradients=gradients)
+            return call, self._trace(args, kwargs, leaves, inputs, exports=exports)
         family = OpenFamily(leaves, self._declared(call))
         opened = family.opened(leaves)
-        made = self._trace(args, kwargs, leaves, inputs, opened or None, gradients)
+        made = self._trace(args, kwargs, leaves, inputs, opened or None, exports)
         if made.open_axes is not None:
             family.require_open(made.open_axes, opened)
         return call, made

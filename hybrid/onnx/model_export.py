@@ -159,7 +159,7 @@ class _Exported:
         hybridized = Hybridized(function, dynamic=_dims(dynamic_axes))
         self.function = function
         self.name = getattr(function, "__name__", type(function).__name__)
-        self.call, self.capture = hybridized.captured(tuple(args), {}, gradients=False)
+        self.call, self.capture = hybridized.captured(tuple(args), {}, exports=True)
         self.names = self.call.names()
         self.paths = paths_of(self.capture, function, self.call.leaves, self.names)
         self.cells = ProgramCells()

@@ -61,7 +61,7 @@ class CaptureExport:
         self.fast = hybridized.options["optimize"] == "fast"
         self.notes: list[tuple[str, str]] = []
         inputs = NumberInputs(frozenset(numbers))
-        self.call, self.capture = hybridized.captured(tuple(args), {}, inputs, gradients=False)
+        self.call, self.capture = hybridized.captured(tuple(args), {}, inputs, exports=True)
         self.result = self.capture.result
         self.names = self.call.names()
         self.paths = paths_of(self.capture, self.function, self.call.leaves, self.names)

@@ -52,7 +52,8 @@ def export(
     Nothing runs, and nothing changes; a Module is exported as it evaluates, and is called
     "predict".  The file appears whole, or not at all; the same program gives the same bytes.
     ``mode`` and ``optimize`` are as in ``hybridize``.  What is printed and raised is in the file,
-    too: texts with numbers by any of Python's formats, and with tensors.
+    too: texts with numbers by any of Python's formats, and with tensors.  Schedulers of
+    learning rates and functions of ``math`` are C's, with the bits of Python's.
 
     ``dynamic`` opens axes of arguments, by name or position, as in ``hybridize``:
     ``{"x": {0: hybrid.Dim("batch", 1, 64)}}``; and ``{"scale": True}`` makes a number an input,

@@ -86,7 +86,7 @@ def capture(
     paths: Paths | None = None,
     numbers: Collection[int] = (),
     opened: Mapping[tuple[Item, int], Any] | None = None,
-    gradients: bool = True,
+    exports: bool = False,
 ) -> Capture:
     """Trace ``function(*args, **kwargs)``, whose leaves are ``leaves``, and return the Capture.
 
@@ -94,8 +94,9 @@ def capture(
     tensors at addresses) get a symbol for each of the numbers given for them.  ``convert`` makes
     functions of the author's stage their control flow; ``unrolls`` tells to trace loops over Python
     ranges iteration by iteration, ``follows`` to follow which tensors are one; ``paths`` is what is
-    known of sizes that depend on values.  Without ``gradients`` there is no way back, and nothing
-    that this asks of sizes.  Whatever happens, function, cells, attributes and containers
+    known of sizes that depend on values.  What is captured for ``exports`` has no way back, and
+    nothing that this asks of sizes; schedules are traced.  Whatever happens, function, cells,
+    attributes and containers
     are left as they were, but for what may be the work of other threads: ``UnsettledPlace`` tells
     of that.  An exception of the author's carries what was written before
     it (see exceptions.py).
@@ -111,6 +112,7 @@ def capture(
         follows=follows,
         refuses=None if current().batches else refuse_recurring,
         many=current().many,
+        exports=exports,
     )
     tracer.paths = paths
     if paths is not None and paths.sized:
@@ -118,9 +120,7 @@ def capture(
     tracer.journal.reached.walk = guards.reads
     tracer.journal.reached.is_known = tracer.is_known
     writes = Writes(tracer, guards)
-    trace = functools.partial(
-        _captured, writes, function, args, kwargs, leaves, numbers, opened, gradients
-    )
+    trace = functools.partial(_captured, writes, function, args, kwargs, leaves, numbers, opened)
     return surrounded(functools.partial(ending, trace, writes.undo))
 
 
@@ -135,7 +135,6 @@ def _captured(
     leaves: Sequence[Any],
     numbers: Collection[int],
     opened: Mapping[tuple[Item, int], Any] | None,
-    gradients: bool,
 ) -> Capture:
     """Run the function with traced arguments, put its writes back, and return the Capture."""
     tracer, guards = writes.tracer, writes.guards
@@ -181,7 +180,7 @@ def _captured(
             writes.require_repeatable(tracer.builder.name, at)
             if axes is not None:
                 require_apart(tracer, originals, axes, guards, placed)
-            captured = _CaptureBuilder(writes, leaves, known, gradients).run(result)
+            captured = _CaptureBuilder(writes, leaves, known).run(result)
             guards.fix_gradients(captured)
             if axes is not None and axes.outside:
                 axes = needed_axes(axes, captured.graph, tracer)
@@ -217,10 +216,7 @@ def raise_swallowed(raised: Sequence[BaseException], last: BaseException | None 
 class _CaptureBuilder:
     """Builds the Capture from the state of a tracer whose function has returned."""
 
-    def __init__(
-        self, writes: Writes, leaves: Sequence[Any], known: KnownValues, gradients: bool
-    ) -> None:
-        self.gradients = gradients
+    def __init__(self, writes: Writes, leaves: Sequence[Any], known: KnownValues) -> None:
         self.writes, self.leaves, self.known = writes, leaves, known
         self.tracer, self.guards = writes.tracer, writes.guards
         self.result_builder = ResultBuilder(self.tracer, known, self.output)
@@ -273,7 +269,7 @@ class _CaptureBuilder:
                 records.append(None if index in lasting else cell.record)
         consumed = frozenset(i for i, r in enumerate(records) if r is not None and is_consumed(r))
         live = [i for i, r in enumerate(records) if r is not None and i not in consumed]
-        if not self.gradients:
+        if tracer.exports:
             live = []
         history_aliases: tuple[HistoryAlias, ...] = ()
         presence_flags: tuple[int, ...] = ()
