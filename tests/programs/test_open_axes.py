@@ -381,6 +381,48 @@ def test_a_function_that_tells_many_sizes_apart(tmp_path: Path) -> None:
         hy.export({"f": (f, hy.zeros(4))}, tmp_path / "m", dynamic={0: {0: hy.Dim("n", 1, 64)}})
 
 
+def test_gradients_of_means_over_two_open_axes(tmp_path: Path) -> None:
+    """They serve all combinations of sizes, those of one element included."""
+    model = nn.Linear(4, 3)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+    def regress(x, y):
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def classify(x, y):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x).reshape(-1, 3), y.reshape(-1))
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def gradient(x):
+        return hy.grad(lambda x: (x * x).mean())(x)
+
+    b, t = hy.Dim("b", 1, 16), hy.Dim("t", 1, 50)
+    sizes = [(2, 5), (3, 4), (16, 50), (1, 9), (7, 1), (1, 1)]
+    table = {"x": {0: b, 1: t}, "y": {0: b, 1: t}}
+    first = [hy.zeros((2, 5, 4)), hy.zeros((2, 5, 3))]
+    labels = hy.zeros((2, 5), dtype=hy.int64)
+    for name, function, args, calls in (
+        ("regress", regress, first, [(floats(*s, 4), floats(*s, 3)) for s in sizes]),
+        (
+            "classify",
+            classify,
+            [first[0], labels],
+            [(floats(*s, 4), DRAW.integers(0, 3, s)) for s in sizes],
+        ),
+        ("gradient", gradient, [hy.zeros((2, 5))], [(floats(*s),) for s in sizes]),
+    ):
+        own = table if len(args) == 2 else {"x": table["x"]}
+        hy.export({name: (function, *args)}, tmp_path / "m", dynamic=own)
+        require_same(tmp_path / "m", name, function, calls)
+
+
 def test_numbers_among_the_results_that_follow_from_sizes(tmp_path: Path) -> None:
     """Where a size is 1 these are constants, and elsewhere a run computes them."""
 
