@@ -11,6 +11,7 @@ import math
 import os
 import sys
 import warnings
+from collections.abc import Iterable
 from types import FrameType, TracebackType
 from typing import Any
 
@@ -166,6 +167,22 @@ class OnnxError(HybridError, ValueError):
 
 class MissingPartError(HybridError, AttributeError):
     """A module has no such sub-module, parameter or buffer."""
+
+
+_MOST_KEYS = 16  # that a text lists
+
+
+class MissingKeyError(HybridError, KeyError):
+    """What is called like a dict has no such key; the text says which there are."""
+
+    @staticmethod
+    def among(owner: str, kind: str, key: object, known: Iterable[object]) -> "MissingKeyError":
+        """The error for ``key``, where ``owner`` has those that are ``known``."""
+        first = [*map(str, known)]
+        more = len(first) - _MOST_KEYS
+        listed = ", ".join(first[:_MOST_KEYS]) + (f" and {more} more" if more > 0 else "")
+        there = f"There are {listed}." if listed else "It is empty."
+        return MissingKeyError(f"{owner} has no {kind} {key!r}", why=there)
 
 
 class CheckpointError(HybridError, ValueError):

@@ -358,6 +358,7 @@ def test_python_catches_them_by_its_own_names() -> None:
         (errors.CheckpointError, ValueError),
         (errors.MissingPackageError, ImportError),
         (errors.MissingPartError, AttributeError),
+        (errors.MissingKeyError, KeyError),
         (errors.NativeError, RuntimeError),
         (GradientError, RuntimeError),
         (CaptureError, RuntimeError),

@@ -112,6 +112,8 @@ static void run(hyb_program *program, int32_t f)
     for (int32_t i = 0; possible && i < hyb_program_outputs(program, f); i++) {
         const hyb_status status = hyb_program_output_layout(program, f, i, layouts, &layout);
         require_text(status);
+        for (int32_t d = 0; status == HYB_OK && d < layout.rank; d++)
+            hyb_program_output_size(program, f, i, d);
         possible = status == HYB_OK && add(&outputs, &layout);
     }
     if (possible) {

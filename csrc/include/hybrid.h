@@ -440,6 +440,13 @@ hyb_status   hyb_program_input(const hyb_program *program, int32_t function, int
                                hyb_layout *layout);
 hyb_status   hyb_program_output(const hyb_program *program, int32_t function, int32_t i, const char **name,
                                 hyb_layout *layout);
+/* The sizes of open axes: their names, and the range of each, both ends included. */
+int32_t      hyb_program_sizes(const hyb_program *program, int32_t function);
+hyb_status   hyb_program_size(const hyb_program *program, int32_t function, int32_t i, const char **name, int64_t *low,
+                              int64_t *high);
+/* Which of these an axis of an input has, or of an output; -1: none, or one that is computed of them. */
+int32_t      hyb_program_input_size(const hyb_program *program, int32_t function, int32_t i, int32_t axis);
+int32_t      hyb_program_output_size(const hyb_program *program, int32_t function, int32_t i, int32_t axis);
 /* The layout that an output has for these inputs; without any, as it is declared. */
 hyb_status   hyb_program_output_layout(hyb_program *program, int32_t function, int32_t i,
                                        const hyb_layout *inputs, hyb_layout *layout);

@@ -19,6 +19,7 @@
 #include "kernels/sort.inc.c"
 #include "kernels/cumulative.inc.c"
 #include "kernels/checks.inc.c"
+#include "kernels/c_math.inc.c"
 #include "kernels/normalization.inc.c"
 #include "kernels/distributions.inc.c"
 #include "kernels/optimizer.inc.c"

@@ -17,8 +17,8 @@
     X(matmul, isa) X(linalg, isa) X(convolution, isa) X(pooling, isa) X(resample, isa)        \
     X(unfold, isa) X(softmax, isa) X(random, isa) X(attention, isa) X(copy, isa)              \
     X(gather, isa) X(sort, isa)                                                               \
-    X(cumulative, isa) X(checks, isa) X(normalization, isa) X(distributions, isa) X(optimizer, isa)          \
-    X(quantization, isa)
+    X(cumulative, isa) X(checks, isa) X(c_math, isa) X(normalization, isa)                    \
+    X(distributions, isa) X(optimizer, isa) X(quantization, isa)
 
 /* Those with products of bytes by an instruction that adds four. */
 #define HYB_DOT_FAMILIES(X, isa) X(dot_bytes, isa) X(dot_convolutions, isa)

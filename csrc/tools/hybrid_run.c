@@ -101,13 +101,21 @@ static void print_times(double *times, int64_t n)
 
 /* Types and values -------------------------------------------------------------------------------- */
 
-static void print_type(const hyb_layout *layout)
+/* `names` has those of open axes, "?" for what is computed of their sizes. */
+static void print_open_type(const hyb_layout *layout, const char *const *names)
 {
     printf("%s[", npy_dtype_name(layout->dtype));
-    for (int32_t d = 0; d < layout->rank; d++)
-        printf(d ? ",%" PRId64 : "%" PRId64, layout->shape[d]);
+    for (int32_t d = 0; d < layout->rank; d++) {
+        printf(d ? "," : "");
+        if (layout->shape[d] < 0)
+            printf("%s", names[d]);
+        else
+            printf("%" PRId64, layout->shape[d]);
+    }
     printf("]");
 }
+
+static void print_type(const hyb_layout *layout) { print_open_type(layout, NULL); }
 
 static double half_value(uint16_t bits)
 {
@@ -163,8 +171,16 @@ static void print_values(hyb_program *program, int32_t f, bool output)
             hyb_program_output(program, f, i, &name, &layout);
         else
             hyb_program_input(program, f, i, &name, &layout);
+        const char *names[HYB_MAX_RANK];
+        for (int32_t d = 0; d < layout.rank; d++) {
+            const int32_t size = output ? hyb_program_output_size(program, f, i, d)
+                                        : hyb_program_input_size(program, f, i, d);
+            names[d] = "?";
+            if (size >= 0)
+                hyb_program_size(program, f, size, &names[d], NULL, NULL);
+        }
         printf(i ? ", %s: " : "%s: ", name);
-        print_type(&layout);
+        print_open_type(&layout, names);
     }
 }
 
@@ -175,7 +191,14 @@ static void list_functions(hyb_program *program)
         print_values(program, f, false);
         printf(") -> (");
         print_values(program, f, true);
-        printf(")\n");
+        printf(")");
+        for (int32_t i = 0; i < hyb_program_sizes(program, f); i++) {
+            const char *name;
+            int64_t low, high;
+            hyb_program_size(program, f, i, &name, &low, &high);
+            printf(", %s from %" PRId64 " to %" PRId64, name, low, high);
+        }
+        printf("\n");
     }
     int64_t nbytes = 0;
     const int32_t n = hyb_program_states(program);

@@ -414,16 +414,14 @@ class Hybridized(StagedCalls):
         return why_new(call, known, self.options["max_plans"] if dropped else None)
 
     def _trace(
-        self,
-        args: Sequence[Any],
-        kwargs: dict[str, Any],
-        leaves: Sequence[Any],
-        inputs: NumberInputs = NONE,
-        opened: Opened | None = None,
-    ) -> Capture:
+        self, args: Sequence[Any], kwargs: dict[str, Any], leaves: Sequence[Any],
+        inputs: NumberInputs = NONE, opened: Opened | None = None, exports: bool = False,
+    ) -> Capture:  # fmt: skip
         converts = self.options["mode"] != "trace"
         members = _as_they_are
-        options: dict[str, Any] = {"numbers": inputs.numbers, "opened": opened}
+        options: dict[str, Any] = {
+            "numbers": inputs.numbers, "opened": opened, "exports": exports,
+        }  # fmt: skip
         if inputs or opened or not is_straight(self.function, args, kwargs):
             with phase("import"):  # at the first capture of a process
                 from hybrid.staging.callee import resolving
@@ -497,19 +495,21 @@ class Hybridized(StagedCalls):
 
     @as_before
     def captured(
-        self, args: Sequence[Any], kwargs: dict[str, Any], inputs: NumberInputs = NONE
-    ) -> tuple[Call, Capture]:
+        self, args: Sequence[Any], kwargs: dict[str, Any], inputs: NumberInputs = NONE,
+        *, exports: bool = False,
+    ) -> tuple[Call, Capture]:  # fmt: skip
         """A call, and what it is captured into; runs nothing, and is not kept.
 
         There are symbols for axes that are declared to vary; ``inputs`` are numbers that may.
+        ``exports``: it goes into a file, where nobody goes back through it.
         """
         leaves, key = self._leaves(args, kwargs)
         call = Call(self.function, args, kwargs, leaves, key)
         if not self.options["dynamic"]:
-            return call, self._trace(args, kwargs, leaves, inputs)
+            return call, self._trace(args, kwargs, leaves, inputs, exports=exports)
         family = OpenFamily(leaves, self._declared(call))
         opened = family.opened(leaves)
-        made = self._trace(args, kwargs, leaves, inputs, opened or None)
+        made = self._trace(args, kwargs, leaves, inputs, opened or None, exports)
         if made.open_axes is not None:
             family.require_open(made.open_axes, opened)
         return call, made

@@ -95,6 +95,7 @@ class Eager:
     watches = False
     queues = False
     repeats = False
+    exports = False
     many = 1
 
     def apply(

@@ -26,6 +26,7 @@ class Interpreter(Protocol):
     watches: bool  # whether it wants to see every op, and no plan to run in place of many
     queues: bool  # whether it queues what it is to compute
     repeats: bool  # whether what it records is gone through several times
+    exports: bool  # whether what it records goes into a file, where there is no Python
     many: int  # how many rows each value will have at most, by all vmap around
 
     def apply(

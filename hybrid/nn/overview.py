@@ -10,7 +10,7 @@ from hybrid.core.dataclass import dataclass
 from hybrid.core.tree import flatten
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import ArgumentError, ArgumentTypeError
+from hybrid.errors import ArgumentError, ArgumentTypeError, MissingKeyError
 from hybrid.ir.interpreter import interpreting
 from hybrid.ir.record import recording
 from hybrid.nn.modules.module import Module
@@ -77,7 +77,7 @@ class Summary:
         for row in self.rows:
             if row.path == path:
                 return row
-        raise KeyError(path)
+        raise MissingKeyError.among("the summary", "module", path, [row.path for row in self.rows])
 
     @property
     def shown(self) -> list[Row]:

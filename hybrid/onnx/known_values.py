@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from hybrid import ops
-from hybrid.core.open_numbers import as_size, open_number
+from hybrid.core.open_numbers import any_open, as_size, open_number
 from hybrid.core.types import DType, dtype_of, float64, int64
 from hybrid.errors import OnnxError
 from hybrid.ir.interpreter import ACTIVE, current
-from hybrid.ops.support.operand_checks import is_traced_number
+from hybrid.ops.support.operand_checks import is_number, is_traced_number
 
 _UNIT = 2.0**40  # of which floats that are not tiny are whole multiples
 
@@ -47,10 +47,25 @@ def known_index(number: Any) -> np.ndarray:
     return sizes([number]).reshape(())
 
 
+def as_known(result: Any) -> Any:
+    """What NumPy computed of known values, as one: of no axes it gives the number itself."""
+    if isinstance(result, np.generic):
+        return np.asarray(result)
+    return known_index(result) if is_number(result) else result
+
+
 def is_traced(inputs: Sequence[Any]) -> bool:
     """Whether some of these known values hold numbers that only a run knows."""
     return any(
         value is not None and value.dtype == object and any(map(is_traced_number, value.flat))
+        for value in inputs
+    )
+
+
+def is_open(inputs: Sequence[Any]) -> bool:
+    """Whether some of these known values hold sizes of open axes."""
+    return any(
+        type(value) is np.ndarray and value.dtype == object and any_open(*value.flat)
         for value in inputs
     )
 
@@ -107,8 +122,10 @@ def scalar(value: Any) -> Any:
 
 
 def count(value: Any) -> Any:
-    """How often a loop goes round: an int, or a tensor of no axes."""
-    return int(number_of(value)) if type(value) is np.ndarray else ops.reshape(value, ())
+    """How often a loop goes round: an int, the size of an open axis, or a tensor of no axes."""
+    if type(value) is not np.ndarray:
+        return ops.reshape(value, ())
+    return number_of(value) if is_open([value]) else int(number_of(value))
 
 
 def rows(value: Any, axis: int = 0, backwards: bool = False, batches: bool = False) -> Any:

@@ -9,6 +9,7 @@ import onnx
 from onnx import helper
 
 from hybrid.core.dataclass import dataclass
+from hybrid.core.package import __version__
 from hybrid.core.types import DType, Shape, TensorType
 from hybrid.errors import ArgumentError
 from hybrid.ir import Graph, Value
@@ -50,9 +51,11 @@ def require_opset(opset: Any) -> None:
 
 def model_of(
     graph: Graph, weights: Mapping[Value, Weight], inputs: Sequence[ModelInput],
-    output_names: Sequence[str], opset: int,
+    output_names: Sequence[str], opset: int, doc: str = "",
 ) -> Any:  # fmt: skip
     """The ModelProto of ``graph``, whose parameters are ``weights`` or among the ``inputs``.
+
+    ``doc`` is what it says of itself.
 
     The same graph gives the same bytes.  Raises OnnxError for what ONNX has no words for.
     """
@@ -80,7 +83,11 @@ def model_of(
     needed = names_read(proto.node)
     proto.initializer.extend([t for t in (*initializers, *model.initializers) if t.name in needed])
     imports = [helper.make_opsetid("", opset)]
-    made = helper.make_model(proto, producer_name="hybrid", opset_imports=imports)
+    made = helper.make_model(
+        proto, producer_name="hybrid", producer_version=__version__, opset_imports=imports
+    )
+    if doc:
+        made.doc_string = doc
     made.ir_version = helper.find_min_ir_version_for(imports)
     return made
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
@@ -56,8 +57,10 @@ def export(
     ``{"x": {0: "batch"}}``, or ``{0: {0: hy.Dim("batch", 1, 64)}}``.  Axes of one name have one
     size.  All others have the sizes of ``args``.
 
-    ``opset`` is one of 17 to 23.  Weights of more than 2 GB lie in a file beside the model,
-    ``path`` with ``.data`` behind it; ``external_data=True`` puts smaller ones there, too.
+    ``opset`` is one of 17 to 23.  Weights of more than 2 GB lie in a file beside the
+    model, whose name follows from what it holds: ``m.onnx.5f0c61e2a7d3b948.data``;
+    ``external_data=True`` puts smaller ones there, too.  At any time ``path`` is the model from
+    before or the new one, with its own weights.
 
     ``format`` is of quantized models.  "integer": products of integers, and any runtime gives the
     bits that hybrid does.  "qdq": static layers are products of floats between QuantizeLinear and
@@ -66,8 +69,9 @@ def export(
     a number lies between two.  Layers that are not static stay as in "integer".
 
     What is printed and asserted is left out; a warning says what, and which conditions open sizes
-    have to meet.  The path is returned, and the file appears whole, or not at all; the same model
-    gives the same bytes.
+    have to meet.  The docstring of the function, or of the module's class, is in the model, and the
+    name and version of hybrid.  The path is returned, and the file appears whole, or not at all;
+    the same model gives the same bytes.
 
     Raises OnnxError for what ONNX has no words for, with the author's line; CaptureError for what
     cannot be captured.
@@ -122,6 +126,13 @@ def exported_model(
         return made.model(opset, input_names, output_names)
 
 
+def _doc_of(function: Any) -> str:
+    """The docstring of a function, or of the class of a module; empty if there is none."""
+    own = type(function) if isinstance(function, Module) else function
+    doc = own.__doc__ if inspect.isroutine(own) or isinstance(own, type) else None
+    return inspect.cleandoc(doc).encode("utf-8", "replace").decode() if doc else ""
+
+
 def _dims(dynamic_axes: Any) -> Any:
     """``dynamic_axes`` as ``hybridize`` is given them."""
     if not dynamic_axes:
@@ -148,7 +159,7 @@ class _Exported:
         hybridized = Hybridized(function, dynamic=_dims(dynamic_axes))
         self.function = function
         self.name = getattr(function, "__name__", type(function).__name__)
-        self.call, self.capture = hybridized.captured(tuple(args), {})
+        self.call, self.capture = hybridized.captured(tuple(args), {}, exports=True)
         self.names = self.call.names()
         self.paths = paths_of(self.capture, function, self.call.leaves, self.names)
         self.cells = ProgramCells()
@@ -174,7 +185,7 @@ class _Exported:
             for i, name in zip(leaves, names, strict=True)
         ]
         self._refuse_ways(graph)
-        proto = model_of(graph, weights, given, outputs, opset)
+        proto = model_of(graph, weights, given, outputs, opset, _doc_of(self.function))
         if self.quantized:
             in_qdq_form(proto, self.bytes_of)
         self._refuse_writes()

@@ -1,7 +1,17 @@
-"""Models of ONNX checked, and written whole or not at all; large weights lie beside them."""
+"""Models of ONNX checked, and written whole or not at all; large weights lie beside them.
+
+::
+
+    m.onnx  m.onnx.5f0c61e2a7d3b948.data      # the name of the data follows from what they hold
+
+So data never take the place of others: the model that is replaced has its own until it is gone.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from hashlib import blake2b
 from pathlib import Path
 from typing import IO, Any
 
@@ -19,30 +29,54 @@ _PAGE = 4096  # where weights begin, so that readers can map them
 def save_model(model: Any, path: Path, external_data: bool | None) -> None:
     """Check ``model`` and write it to ``path``; raises OnnxError, and OSError where it cannot be.
 
-    ``external_data``: whether large weights go into ``path`` with ``.data`` behind it; None: if
-    they have to.
+    ``external_data``: whether large weights go into a file beside it; None: if they have to.
     """
     check_model(model)
     size = sum(len(tensor.raw_data) for tensor in model.graph.initializer)
     if external_data is None:
         external_data = size > LARGEST
-    if not external_data:
-        if size > LARGEST:
-            raise OnnxError(
-                f"{path.name} would have weights of {size} bytes",
-                why="A file of ONNX holds less than 2 GB.",
-                fix="leave external_data out",
-            )
-        with whole_file(path) as file:
+    if size > LARGEST and not external_data:
+        raise OnnxError(
+            f"{path.name} would have weights of {size} bytes",
+            why="A file of ONNX holds less than 2 GB.",
+            fix="leave external_data out",
+        )
+    tensors = [t for t in model.graph.initializer if len(t.raw_data) >= _SMALL]
+    before, own = _data_files(path), set[Path]()
+    try:
+        if external_data and tensors:
+            own.add(_write_data(tensors, path))
+        with whole_file(path) as file:  # after its data: a model never stands without them
             file.write(model.SerializeToString(deterministic=True))
-        return
-    beside = path.with_name(path.name + ".data")
-    # The data get their name first: a model never stands without them.
-    with whole_file(path) as file, whole_file(beside) as data:
-        for tensor in model.graph.initializer:
-            if len(tensor.raw_data) >= _SMALL:
-                _move(tensor, data, beside.name)
-        file.write(model.SerializeToString(deterministic=True))
+    except BaseException:
+        _remove(own - before)
+        raise
+    _remove(before - own)  # also those that a kill has left
+
+
+def _data_files(path: Path) -> set[Path]:
+    """Data of the model that ``path`` is, or was before."""
+    own = re.compile(re.escape(path.name) + r"\.[0-9a-f]{16}\.data")
+    folder = path.parent
+    return {p for p in folder.iterdir() if own.fullmatch(p.name)} if folder.is_dir() else set()
+
+
+def _remove(files: set[Path]) -> None:
+    for path in files:
+        path.unlink(missing_ok=True)
+
+
+def _write_data(tensors: Sequence[Any], path: Path) -> Path:
+    """Move the elements of ``tensors`` into a file beside ``path``, which is returned."""
+    digest = blake2b(digest_size=8)
+    for tensor in tensors:
+        digest.update(len(tensor.raw_data).to_bytes(8, "little"))
+        digest.update(tensor.raw_data)
+    beside = path.with_name(f"{path.name}.{digest.hexdigest()}.data")
+    with whole_file(beside) as data:
+        for tensor in tensors:
+            _move(tensor, data, beside.name)
+    return beside
 
 
 def _move(tensor: Any, data: IO[bytes], name: str) -> None:

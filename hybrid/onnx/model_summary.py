@@ -22,7 +22,8 @@ Row = dict[str, Any]
 
 
 def summary(model: str | PathLike[str] | bytes | Any) -> dict[str, list[Row]]:
-    """Tables of rows: what goes in and out, opsets, ops with their counts, and weights.
+    """Tables of rows: who wrote it and what it says of itself, what goes in and out, opsets, ops
+    with their counts, and weights.
 
     Of each op it is said what stands for it in ``load``: ``handler``, a function of hybrid;
     ``body``, ops that define it, in the file or in ONNX; or ``nothing``.  Raises OnnxError where
@@ -32,7 +33,16 @@ def summary(model: str | PathLike[str] | bytes | Any) -> dict[str, list[Row]]:
     graph = file.proto.graph
     weights = {tensor.name for tensor in graph.initializer}
     inputs = [value for value in graph.input if value.name not in weights]
+    proto = file.proto
     return {
+        "model": [
+            {
+                "name": graph.name,
+                "producer": f"{proto.producer_name} {proto.producer_version}".strip(),
+                "format": proto.ir_version,
+                "about": proto.doc_string.strip().partition("\n")[0],
+            }
+        ],
         "inputs": [_value(value) for value in inputs],
         "outputs": [_value(value) for value in graph.output],
         "opsets": [{"domain": d or "ai.onnx", "opset": v} for d, v in file.versions.items()],

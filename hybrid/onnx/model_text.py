@@ -406,7 +406,7 @@ class ModelText:
             words[attribute.name] = self._attribute_value(node, attribute)
         try:
             self.parts[name] = handler.function(**words)
-        except (TypeError, ValueError, IndexError, KeyError) as error:
+        except (TypeError, ValueError, IndexError) as error:
             raise self.file.fail(f"its attributes do not agree: {error}", node) from error
         return f"self.{name}"
 

@@ -29,8 +29,7 @@ import numpy as np
 from hybrid.core.dataclass import dataclass
 from hybrid.core.types import DType
 from hybrid.errors import OnnxError, author_location
-from hybrid.onnx.known_values import as_operand, is_known, is_traced, known_index
-from hybrid.ops.support.operand_checks import is_traced_number
+from hybrid.onnx.known_values import as_known, as_operand, is_known, is_open, is_traced
 
 ML = "ai.onnx.ml"
 TRAINING = "ai.onnx.preview.training"
@@ -85,7 +84,8 @@ def handles(
     """Let the function that is decorated stand for ``op`` as of the versions ``since``.
 
     ``known`` is called in its place where all inputs are known values (NumPy arrays), ``values``
-    are the inputs that it takes as they are: known values stay so.  All others are tensors.
+    are the inputs that it takes as they are: known values stay so.  All others are tensors.  Where
+    sizes of open axes are among ``values`` the result has no shape that is known: it is a tensor.
     ``weights`` are those that are trained where they are initializers.  ``traced``: ``known`` asks
     no number for its value, so the index of a captured loop may be among them.
     """
@@ -146,11 +146,10 @@ def _called(
 
     @functools.wraps(function)
     def call(*inputs: Any, **attributes: Any) -> Any:
-        if known is not None and is_known(inputs) and (traced or not is_traced(inputs)):
-            found = known(*inputs, **attributes)
-            if isinstance(found, np.generic):
-                return np.asarray(found)
-            return known_index(found) if is_traced_number(found) else found
+        if known is not None and is_known(inputs):
+            asked = [value for position, value in enumerate(inputs) if position in values]
+            if traced or not (is_traced(inputs) or is_open(asked)):
+                return as_known(known(*inputs, **attributes))
         operands = [
             as_operand(value) if type(value) is np.ndarray and position not in values else value
             for position, value in enumerate(inputs)

@@ -49,8 +49,8 @@ class OnnxModule(Module):
         return self._text
 
     def __reduce__(self) -> Any:
-        names = (self.input_names, self.output_names)
-        return _made, (self._text, self._label, *names), self.__getstate__()
+        given = (self._text, self._label, self.input_names, self.output_names, type(self).__doc__)
+        return _made, given, self.__getstate__()
 
 
 def load(
@@ -83,7 +83,8 @@ def load(
     if not found:
         raise file.fail("the graph has no outputs")
     text.write(f"return {', '.join(found)}")
-    made = _made(_class_text(text, arguments), file.label, tuple(names), tuple(results))
+    doc = file.proto.doc_string or None
+    made = _made(_class_text(text, arguments), file.label, tuple(names), tuple(results), doc)
     for constant in text.constants:
         if constant.path:
             tensor = tensor_of(constant.array, constant.code)
@@ -142,7 +143,13 @@ def _class_name(name: str) -> str:
     return made if made[:1].isalpha() and made != "OnnxModule" else f"Model{made}"
 
 
-def _made(text: str, label: str, inputs: tuple[str, ...], outputs: tuple[str, ...]) -> OnnxModule:
+def _made(
+    text: str,
+    label: str,
+    inputs: tuple[str, ...],
+    outputs: tuple[str, ...],
+    doc: str | None = None,  # which pickles of before do not have
+) -> OnnxModule:
     """A module of the class that ``text`` defines, without its weights."""
     path = f"<onnx {label} {next(_numbers)}>"
     linecache.cache[path] = (len(text), None, text.splitlines(True), path)
@@ -161,6 +168,7 @@ def _made(text: str, label: str, inputs: tuple[str, ...], outputs: tuple[str, ..
     ]
     weakref.finalize(kind, linecache.cache.pop, path, None)
     kind._text, kind._label, kind.input_names, kind.output_names = text, label, inputs, outputs
+    kind.__doc__ = doc
     return kind()
 
 

@@ -54,6 +54,7 @@ REASONS: dict[str, str] = {  # ops that are not written, and why
         _LINALG,
     ),
     "nextafter": _BITS,
+    "c_function": "it is for programs: a function of the C library",
     **dict.fromkeys(["say", "stop"], "a model of ONNX computes, and does nothing else"),
     **dict.fromkeys(
         ["all_reduce", "reduce_to", "reduce_scatter", "all_gather", "all_to_all", "broadcast",

@@ -13,6 +13,7 @@ from hybrid.core.size_functions import SizeCall, SizeSymbol, SizeValue
 from hybrid.core.size_values import SizeArray, SizeBytes, SizeFloat
 from hybrid.core.sizes import Size
 from hybrid.core.types import DType, bool_, float32, float64, int64
+from hybrid.ops.spatial.weighted_taps import CUBIC_SLOPE
 
 if TYPE_CHECKING:
     from hybrid.onnx.graph_writer import GraphWriter, Wire
@@ -175,7 +176,38 @@ def _nearest(g: GraphWriter, n: Any, count: Any, scale: Any, exact: bool) -> Wir
     return g("Min", found, g("Sub", g.size(n), g.ints(1)))
 
 
+def resampled_places(g: GraphWriter, count: Any, scale: Any, align: bool) -> Wire:
+    """Where ``count`` elements of an interpolation lie between the old ones, a float64 [count]."""
+    numbers, half = g.cast(_arange(g, 0, count, 1), float64), g.constant(0.5, float64)
+    if align:
+        return g("Mul", numbers, float_term(g, scale))
+    return g("Sub", g("Mul", g("Add", numbers, half), float_term(g, scale)), half)
+
+
+def _cubic_taps(g: GraphWriter, count: Any, scale: Any, align: bool, tap: int) -> tuple[Wire, Wire]:
+    """The elements that a tap is for, before the ends are looked at, and how far they are."""
+    places = resampled_places(g, count, scale, align)
+    elements = g("Add", g("Floor", places), g.constant(tap - 1, float64))
+    return elements, g("Abs", g("Sub", places, elements))
+
+
+def _cubic_element(g: GraphWriter, n: Any, count: Any, scale: Any, align: bool, tap: int) -> Wire:
+    found = g.cast(_cubic_taps(g, count, scale, align, tap)[0], int64)
+    return g("Min", g("Max", found, g.zero(int64)), g.size(n - 1))
+
+
+def _cubic_weight(g: GraphWriter, _n: Any, count: Any, scale: Any, align: bool, tap: int) -> Wire:
+    """``cubic_weight`` of the distance: the two taps in the middle are near, the others far."""
+    distance = _cubic_taps(g, count, scale, align, tap)[1]
+    a = CUBIC_SLOPE
+    first, *rest = (a + 2, -(a + 3), 0.0, 1.0) if tap in (1, 2) else (a, -5 * a, 8 * a, -4 * a)
+    found = g.constant(first, float64)
+    for factor in rest:
+        found = g("Add", g("Mul", found, distance), g.constant(factor, float64))
+    return found
+
+
 _ARRAYS: dict[str, Callable[..., Wire]] = {
     "arange": _arange, "linspace": _linspace, "lower": lower_triangle, "upper": _upper, "eye": _eye,
-    "nearest": _nearest,
+    "nearest": _nearest, "cubic_element": _cubic_element, "cubic_weight": _cubic_weight,
 }  # fmt: skip

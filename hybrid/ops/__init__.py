@@ -24,6 +24,7 @@ from hybrid.ops.axes.statistics import (
 from hybrid.ops.communication import layout_op as layout_op  # declares its op
 from hybrid.ops.communication import pipeline_op as pipeline_op
 from hybrid.ops.communication import point_to_point as point_to_point  # declares its ops
+from hybrid.ops.elementwise import c_functions as c_functions  # declares its op
 from hybrid.ops.elementwise import exact_integers as exact_integers  # declares its ops
 from hybrid.ops.elementwise import quantized_numbers as quantized_numbers  # declares its op
 from hybrid.ops.elementwise import value_checks as value_checks  # declares its op

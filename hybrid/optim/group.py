@@ -13,7 +13,7 @@ from hybrid.core.tree import flatten
 from hybrid.core.types import float64
 from hybrid.eager.inplace_launch import Calls
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import ArgumentError, CaptureError, author_location
+from hybrid.errors import ArgumentError, CaptureError, MissingKeyError, author_location
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.nn.modules.parameter import in_dtype, working_dtype
 from hybrid.number import Number, check, to_float
@@ -169,7 +169,7 @@ class Group(MutableMapping[str, Any]):
 
     def __getitem__(self, name: str) -> Any:
         if name not in iter(self):
-            raise KeyError(name)
+            raise MissingKeyError.among("a parameter group", "setting", name, self)
         return getattr(self, name)
 
     def __setitem__(self, name: str, value: Any) -> None:

@@ -13,12 +13,13 @@ from hybrid.calls.hybridized import Hybridized
 from hybrid.calls.open_plans import Bucket, OpenPlans
 from hybrid.core.dataclass import replace
 from hybrid.core.tree import LEAF, Structure, flatten
+from hybrid.core.types import bool_, float64, int64
 from hybrid.eager.fused_calls import optimized_parts
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import Location, ProgramError
 from hybrid.explain.argument_names import authors_function
 from hybrid.explain.inputs import paths_of, slot_name
-from hybrid.ir import Node
+from hybrid.ir import Builder, Node, get_op
 from hybrid.passes.scalar.dce import dce
 from hybrid.plan import Plan
 from hybrid.plan.formulas import FormulaWriter, Unknown
@@ -39,6 +40,9 @@ from hybrid.programs.served_sizes import TOP
 from hybrid.trace.capture.captured_graph import KINDS_IN_WORDS, Source, TreeRecipe
 from hybrid.trace.guards.reads import Reads
 
+_DTYPES = {bool: bool_, int: int64, float: float64}  # of tensors that are numbers to Python
+_NUMBERS = {dtype: number for number, dtype in _DTYPES.items()}
+
 
 class CaptureExport:
     """A capture of a function at ``sizes`` of its symbols, some of which it keeps open."""
@@ -57,7 +61,8 @@ class CaptureExport:
         self.fast = hybridized.options["optimize"] == "fast"
         self.notes: list[tuple[str, str]] = []
         inputs = NumberInputs(frozenset(numbers))
-        self.call, self.capture = hybridized.captured(tuple(args), {}, inputs)
+        self.call, self.capture = hybridized.captured(tuple(args), {}, inputs, exports=True)
+        self.result = self.capture.result
         self.names = self.call.names()
         self.paths = paths_of(self.capture, self.function, self.call.leaves, self.names)
         axes = self.capture.open_axes
@@ -105,10 +110,24 @@ class CaptureExport:
             found.append(f"{slot_name(place, self.paths)} = {was!r}{_line(self.function, word)}")
         return found
 
+    def compute(self, positions: Collection[int]) -> None:
+        """Let the numbers at these leaves of the result come from the graph, constants, too."""
+        builder, leaves = Builder(), [*self.result.leaves]
+        results = [*self.known.results]
+        for position in positions:
+            kind, number = leaves[position]
+            if kind == "constant":
+                attrs = {"shape": (), "value": number, "dtype": _DTYPES[type(number)]}
+                leaves[position] = "number", len(results)
+                results += builder.apply(get_op("full"), (), attrs)
+        self.result = replace(self.result, leaves=tuple(leaves))
+        nodes = *self.known.nodes, *builder.nodes
+        self.known = replace(self.known, nodes=nodes, results=tuple(results))
+
     def settle(self) -> None:
         """Find what results and writes are; all captures have been bound.  Raises ProgramError."""
         writes = self._writes()
-        self.outputs, self.tree = self._outputs(self.capture.result)
+        self.outputs, self.tree = self._outputs(self.result)
         self.given = self._given()
         asked = sorted({o.index for o in self.outputs if o.origin is Origin.EXTERNAL})
         written = dict(reversed(writes))  # the first place of each
@@ -120,7 +139,7 @@ class CaptureExport:
             for o in self.outputs
         ]
         results = [*needed, *[output for output, _ in again]]
-        known = self.capture.graph.results
+        known = self.known.results
         self.graph = replace(self.known, results=tuple([known[i] for i in results]))
         self.bound = [*self._bound(needed, written), *[to for _, to in again]]
         cells = {external.index for _, external in writes}
@@ -317,12 +336,8 @@ class CaptureExport:
         values: list[Any] = []
         for kind, what in recipe.leaves:
             if kind in ("output", "number"):
-                type_ = self.capture.graph.results[what].type
-                number = (
-                    {"bool": bool, "int64": int, "float64": float}[type_.dtype.name]
-                    if kind == "number"
-                    else None
-                )
+                type_ = self.known.results[what].type
+                number = _NUMBERS[type_.dtype] if kind == "number" else None
                 outputs.append(
                     ProgramOutput(f"result{len(outputs)}", type_, number, Origin.EXTERNAL, what)
                 )

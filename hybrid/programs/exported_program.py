@@ -15,7 +15,14 @@ from hybrid.core.types import TensorType
 from hybrid.eager.execution import as_tensor
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor, make_tensor
-from hybrid.errors import ArgumentTypeError, DTypeError, ProgramError, ShapeError
+from hybrid.errors import (
+    ArgumentTypeError,
+    DTypeError,
+    HybridError,
+    MissingKeyError,
+    ProgramError,
+    ShapeError,
+)
 from hybrid.ir import Graph
 from hybrid.ir.bound_graphs import SizeBinding
 from hybrid.ir.graph import sizes_of
@@ -61,8 +68,8 @@ class ExportedProgram(Mapping[str, "ExportedFunction"]):
 
     def __getitem__(self, name: str) -> ExportedFunction:
         if name not in self.functions:
-            known = ", ".join(self.functions)
-            raise KeyError(f"{self._file.path} has no function {name!r}: there are {known}")
+            path = str(self._file.path)
+            raise MissingKeyError.among(path, "function", name, self.functions)
         return self.functions[name]
 
     def __iter__(self) -> Iterator[str]:
@@ -291,7 +298,10 @@ class _Served:
         try:
             graph = parse(text)
         except Exception as error:
-            raise ProgramError(f"{self._path}: the graph of {self._name}: {error}") from None
+            said = (
+                str(error) if isinstance(error, HybridError) else f"{type(error).__name__}: {error}"
+            )
+            raise ProgramError(f"{self._path}: the graph of {self._name}: {said}") from None
         types = [
             self._inputs[i].type if kind is Bound.INPUT else self._cells[i].type
             for kind, i in self._sources

@@ -31,6 +31,7 @@ from hybrid.programs.file_writer import save
 from hybrid.programs.program_cells import ProgramCells
 from hybrid.programs.records import FileType, FunctionRecord, ProgramInput, ProgramRecord, Symbol
 from hybrid.programs.served_sizes import candidates, further
+from hybrid.trace.capture.captured_graph import TreeRecipe
 from hybrid.trace.places.signature import lifted
 
 MOST_CAPTURES, MOST_CASES = 16, 96  # of a function
@@ -51,7 +52,8 @@ def export(
     Nothing runs, and nothing changes; a Module is exported as it evaluates, and is called
     "predict".  The file appears whole, or not at all; the same program gives the same bytes.
     ``mode`` and ``optimize`` are as in ``hybridize``.  What is printed and raised is in the file,
-    too: texts with numbers by any of Python's formats, and with tensors.
+    too: texts with numbers by any of Python's formats, and with tensors.  Schedulers of
+    learning rates and functions of ``math`` are C's, with the bits of Python's.
 
     ``dynamic`` opens axes of arguments, by name or position, as in ``hybridize``:
     ``{"x": {0: hybrid.Dim("batch", 1, 64)}}``; and ``{"scale": True}`` makes a number an input,
@@ -324,7 +326,9 @@ class FunctionExport:
     def record(self) -> FunctionRecord:
         """The record; raises ProgramError."""
         first = self.captures[0]
+        computed = _computed([one.result for one in self.captures])
         for one in self.captures:
+            one.compute(computed)
             one.settle()
             kinds = [(o.type.dtype, o.type.rank, o.number) for o in one.outputs]
             known = [(o.type.dtype, o.type.rank, o.number) for o in first.outputs]
@@ -355,6 +359,22 @@ class FunctionExport:
     def _input(self, i: int, type_: FileType) -> ProgramInput:
         number = type(self.leaves[i]) if i in self.numbers else None
         return ProgramInput(self.names[i], type_, number)
+
+
+def _computed(results: Sequence[TreeRecipe]) -> list[int]:
+    """The leaves that are numbers, and others at other sizes: which size an axis has, say."""
+    structures = {result.structure for result in results}
+    if len(structures) > 1:  # which is refused
+        return []
+    columns = zip(*[result.leaves for result in results], strict=True)
+    return [i for i, leaves in enumerate(columns) if _is_varying(leaves)]
+
+
+def _is_varying(leaves: Sequence[tuple[str, Any]]) -> bool:
+    """Whether it is a number of a run, or one constant here and another there."""
+    constants = [what for kind, what in leaves if kind == "constant"]
+    numbers = all(type(number) in (bool, int, float) for number in constants)
+    return numbers and (len(constants) < len(leaves) or len(set(map(repr, constants))) > 1)
 
 
 def _told(sizes: Mapping[str, int]) -> str:

@@ -10,6 +10,7 @@ What is left, ``hybrid.py_call`` above all, is refused with the author's line.
 
 from __future__ import annotations
 
+import functools
 import math
 import os
 import re
@@ -22,6 +23,7 @@ from hybrid.errors import HybridError, Location
 from hybrid.ir import Builder, Graph, Node, Value, get_op
 from hybrid.number.staging import HERE, NumberCall, region
 from hybrid.ops.flow.messages import STREAMS, escaped, is_format
+from hybrid.programs.c_calls import nodes_of_math
 from hybrid.trace.values.deferred import DeferredCall
 
 Refuse = Callable[..., None]  # what, at=, why=, fix=
@@ -67,10 +69,16 @@ def _nodes_of(node: Node, refuse: Refuse) -> list[Node]:
     if isinstance(call, NumberCall):
         if call.kinds == ("int",) and call.function in _WHOLE:
             return _whole(node, operands, call.location)
+        found = nodes_of_math(
+            node, call, operands, lambda text: _message("error", text, (), call.location)
+        )
+        if found is not None:
+            return found
         text = None if call.kinds else _raised_text(call, operands)
         if text is not None:
             return [_message("error", text, operands, call.location)]
-        name = getattr(call.function, "__name__", "a function")
+        own = call.function.args[:1] if isinstance(call.function, functools.partial) else ()
+        name = getattr(own[0] if own else call.function, "__name__", "a function")
         refuse(
             f"it calls Python's {name} while it runs",
             at=call.location or node.location,

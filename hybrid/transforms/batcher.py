@@ -39,6 +39,7 @@ class Batcher:
     watches = False
     queues = False
     repeats = False
+    exports = False
 
     def __init__(self, rows: int) -> None:
         self.rows, self.around, self._start = rows, current(), latest()

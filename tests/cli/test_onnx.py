@@ -29,6 +29,8 @@ def choose(x):
 def add(x):
     total.assign(total + x)
     return total * 2
+
+wide = hy.nn.Linear(64, 32)
 """
 
 
@@ -58,8 +60,8 @@ def test_a_module(folder: Path) -> None:
 
 
 def test_weights_beside_the_file(folder: Path) -> None:
-    file = exported(folder, "network", "-i", "f32[2,4]", "--external-data")
-    assert (folder / "network.onnx.data").exists() and onnx.load(file).graph.initializer
+    file = exported(folder, "wide", "-i", "f32[2,64]", "--external-data")
+    assert [*folder.glob("wide.onnx.*.data")] and onnx.load(file).graph.initializer
 
 
 def test_a_quantized_model_for_runtimes_that_fuse(folder: Path) -> None:
@@ -110,6 +112,8 @@ def test_what_is_in_it(folder: Path) -> None:
     about = json.loads(text_of("onnx", "inspect", file, "--json"))
     assert about["inputs"] == [{"name": "input", "type": "f32[n,4]"}]
     assert about["outputs"] == [{"name": "result0", "type": "f32[n,3]"}]
+    [row] = about["model"]
+    assert row["producer"] == f"hybrid {hy.__version__}" and "modules" in row["about"].lower()
     assert about["opsets"] == [{"domain": "ai.onnx", "opset": 18}]
     ops = {row["op"]: row for row in about["ops"]}
     assert ops["Gemm"] == {"op": "Gemm", "since": 13, "count": 1, "by": "handler"}

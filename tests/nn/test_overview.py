@@ -52,7 +52,7 @@ def test_the_figures():
     assert first.result == (hy.zeros((32, 128)).type,)
     assert found.flops == found[""].flops == sum(found[str(i)].flops for i in range(4))
     assert found.nbytes == found[""].nbytes == sum(found[str(i)].nbytes for i in range(4))
-    with pytest.raises(KeyError):
+    with pytest.raises(KeyError, match="the summary has no module '4'\nThere are , 0, 1, 2, 3"):
         found["4"]
 
 

@@ -269,9 +269,10 @@ def test_what_has_texts_or_dictionaries_is_refused() -> None:
 
 CROOKED = [
     ({"nodes_truenodeids": [0, 0, 0]}, "a tree has a circle"),
-    ({"nodes_truenodeids": [7, 0, 0]}, "(0, 7)"),
     ({"nodes_modes": ["BRANCH_MAYBE", "LEAF", "LEAF"]}, "modes ['BRANCH_MAYBE']"),
     ({"nodes_nodeids": [0, 0, 0]}, "two nodes of one number"),
+    ({"nodes_truenodeids": [7, 0, 0]}, "a node 7 of tree 0, which has 0, 1, 2"),
+    ({"target_treeids": [0, 4]}, "a node 2 of tree 4, which has none"),
     ({"target_ids": [0, 4]}, "a target 4 of 1"),
     ({"aggregate_function": "MODE"}, "aggregate_function is 'MODE'"),
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pickle
 import re
 import runpy
 import subprocess
@@ -225,10 +226,102 @@ def test_the_same_model_gives_the_same_bytes_in_any_process(tmp_path: Path) -> N
 def test_weights_beside_the_file(tmp_path: Path) -> None:
     model, x = nn.Linear(64, 32), hy.ones((2, 64))
     made = assert_exported(model, [x], tmp_path / "m.onnx", external_data=True)
-    assert (tmp_path / "m.onnx.data").stat().st_size >= 64 * 32 * 4
+    [data] = tmp_path.glob("m.onnx.*.data")
+    assert data.stat().st_size >= 64 * 32 * 4
     assert (tmp_path / "m.onnx").stat().st_size < 1000
     assert len(made.graph.initializer) == 2  # the bias is small, and stays
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.onnx", "m.onnx.data"]
+    assert sorted(tmp_path.iterdir()) == [tmp_path / "m.onnx", data]
+    hy.onnx.export(model, tmp_path / "n.onnx", x, external_data=True)
+    hy.onnx.export(model, tmp_path / "m.onnx", x, external_data=True)  # over itself
+    assert data.exists()
+    hy.onnx.export(model, tmp_path / "m.onnx", x)
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "m.onnx", "n.onnx", data.name.replace("m.onnx", "n.onnx"),
+    ]  # fmt: skip
+
+
+class Documented(nn.Module):
+    """Twice what it is given.
+
+    And more of it.
+    """
+
+    def forward(self, x):
+        return x * 2
+
+
+def documented(x):
+    """Half of it."""
+    return x / 2
+
+
+@pytest.mark.parametrize(
+    ("function", "doc"),
+    [
+        (Documented(), "Twice what it is given.\n\nAnd more of it."),
+        (documented, "Half of it."),
+        (lambda x: x + 1, ""),
+    ],
+)
+def test_a_model_says_who_wrote_it_and_what_it_is(function: Any, doc: str, tmp_path: Path) -> None:
+    hy.onnx.export(function, tmp_path / "m.onnx", hy.ones(3))
+    made = onnx.load(tmp_path / "m.onnx")
+    assert (made.producer_name, made.producer_version) == ("hybrid", hy.__version__)
+    assert made.doc_string == doc
+    module = hy.onnx.load(made)
+    assert f"written by hybrid {hy.__version__}" in module.source()
+    for loaded in (module, pickle.loads(pickle.dumps(module))):
+        assert loaded.__doc__ == (doc or None)
+    [row] = hy.onnx.summary(made)["model"]
+    assert row["producer"] == f"hybrid {hy.__version__}"
+    assert row["about"] == doc.partition("\n")[0]
+
+
+STOPPED = """
+import os, sys
+import hybrid as hy
+left = int(sys.argv[1])
+for name in ("replace", "unlink"):
+    def stop(*args, before=getattr(os, name), **options):
+        global left
+        left -= 1
+        if left < 0:
+            os._exit(9)
+        return before(*args, **options)
+    setattr(os, name, stop)
+import pathlib
+model = hy.nn.Linear(64, 32, bias=False)
+model.weight.assign(hy.full((32, 64), 2.0))
+hy.onnx.export(model, "m.onnx", hy.ones((2, 64)), external_data=True)
+"""
+
+
+def test_a_kill_leaves_a_model_with_its_own_weights(tmp_path: Path) -> None:
+    """Between all changes of names: those of the data, the model, and the data from before."""
+    model, x = nn.Linear(64, 32, bias=False), hy.ones((2, 64))
+    model.weight.assign(hy.ones((32, 64)))
+    found = []
+    for steps in range(4):
+        hy.onnx.export(model, tmp_path / "m.onnx", x, external_data=True)
+        assert len(list(tmp_path.glob("*.data"))) == 1  # those that a kill has left are gone
+        command = [sys.executable, "-c", STOPPED, str(steps)]
+        ended = subprocess.run(command, cwd=tmp_path, check=False)
+        assert ended.returncode == (9 if steps < 3 else 0)
+        [y] = run(tmp_path / "m.onnx", x)
+        found += set(y.reshape(-1).tolist())
+    assert found == [64.0, 64.0, 128.0, 128.0]
+
+
+def test_data_of_a_model_that_is_not_written_are_removed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_args: Any, **_options: Any) -> bytes:
+        raise OSError("no space")
+
+    monkeypatch.setattr(onnx.ModelProto, "SerializeToString", fail, raising=False)
+    with pytest.raises(OSError, match="no space"):
+        hy.onnx.export(nn.Linear(64, 32), tmp_path / "m.onnx", hy.ones((2, 64)), external_data=True)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_more_than_two_gigabytes_lie_beside_the_file(
@@ -237,7 +330,7 @@ def test_more_than_two_gigabytes_lie_beside_the_file(
     monkeypatch.setattr("hybrid.onnx.model_storage.LARGEST", 8000)
     model, x = nn.Linear(64, 32), hy.ones((2, 64))
     assert_exported(model, [x], tmp_path / "m.onnx")
-    assert (tmp_path / "m.onnx.data").exists()
+    assert len(list(tmp_path.glob("m.onnx.*.data"))) == 1
     with pytest.raises(OnnxError) as error:
         hy.onnx.export(model, tmp_path / "n.onnx", x, external_data=False)
     assert str(error.value) == (

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 
 import hybrid as hy
@@ -136,6 +137,46 @@ def test_pictures_of_any_size(function: Any, tmp_path: Path) -> None:
     assert dims(made.graph.input[0]) == [2, 3, "height", "width"]
 
 
+def interpolated(mode: str, factor: Any, align: bool | None = None) -> Any:
+    return lambda x: functional.interpolate(
+        x, scale_factor=factor, mode=mode, align_corners=align
+    )  # fmt: skip
+
+
+INTERPOLATIONS = {  # and whether Resize does it
+    "doubled": (interpolated("bilinear", 2.0), True),
+    "doubled with its corners": (interpolated("bilinear", 2, True), True),
+    "nearest": (interpolated("nearest", 1.5), False),
+    "by another factor for each axis": (interpolated("bilinear", (2.0, 1.3)), True),
+    "by no whole factor": (interpolated("bilinear", 1.5), False),
+    "smaller": (interpolated("bilinear", 0.5), False),
+    "bicubic": (interpolated("bicubic", 1.5), False),
+    "bicubic with its corners": (interpolated("bicubic", 2.0, True), False),
+    "in float64": (lambda x: interpolated("bilinear", 2.0)(x.astype(hy.float64)), False),
+    "in float16": (lambda x: interpolated("bilinear", 1.5)(x.astype(hy.float16)), False),
+    "a gradient": (
+        lambda x: hy.grad(lambda x: (interpolated("bilinear", 1.5)(x) ** 2).sum())(x),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", INTERPOLATIONS)
+def test_interpolations_of_any_size(name: str, tmp_path: Path) -> None:
+    function, resizes = INTERPOLATIONS[name]
+    tolerance = 2e-3 if name == "in float16" else 1e-5
+    path, x = tmp_path / "m.onnx", drawn(2, 3, 4, 5)
+    hy.onnx.export(function, path, x, dynamic_axes={"x": {2: "height", 3: "width"}})
+    module = hy.onnx.load(path)
+    for shape in ((2, 3, 4, 5), (2, 3, 7, 6), (2, 3, 12, 3)):
+        x = drawn(*shape)
+        wanted = [function(x)]
+        assert_same(run(path, x), wanted, name, rtol=tolerance, atol=tolerance)
+        assert_same([module(x)], wanted, name, rtol=tolerance, atol=tolerance)
+    ops = {node.op_type for node in onnx.load(path).graph.node}
+    assert ("Resize" in ops) is resizes
+
+
 @pytest.mark.parametrize(
     "function",
     [lambda x: functional.avg_pool2d(x, 3, stride=2, padding=1),
@@ -174,6 +215,25 @@ def test_conditions_that_sizes_have_to_meet_are_said(tmp_path: Path) -> None:
     assert str(caught[0].message) == (
         f"chooses was exported for sizes of which this is true:\n  n > 4 ({__file__}:{line})"
     )
+
+
+LSTM = hy.nn.LSTM(4, 6, batch_first=True)
+GRU = hy.nn.GRU(4, 6, num_layers=2, bidirectional=True, batch_first=True)
+WITHOUT_CONDITIONS = {
+    "LSTM": lambda x: LSTM(x)[0],
+    "GRU in two directions": lambda x: GRU(x)[0],
+    "all but the first": lambda x: x[:, 1:] * 2,
+    "every other": lambda x: x[:, ::2] * 2,
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_CONDITIONS)
+def test_what_gradients_and_layouts_ask_of_sizes_is_no_condition(name: str, tmp_path: Path) -> None:
+    assert_exported(
+        WITHOUT_CONDITIONS[name], [drawn(2, 5, 4)], tmp_path / "m.onnx",
+        [[drawn(b, t, 4)] for b, t in ((3, 2), (2, 3), (7, 9))],
+        dynamic_axes={"x": {0: "b", 1: "t"}},
+    )  # fmt: skip
 
 
 def fixes(x):

@@ -209,8 +209,12 @@ def test_settings_can_be_changed_while_the_moments_stay():
     group = SGD([P], momentum=0.9).param_groups[0]
     group.momentum, group["weight_decay"] = 0.5, 0.1
     assert (group.momentum, group.weight_decay) == (0.5, 0.1)
-    with pytest.raises(KeyError, match="beta"):
+    with pytest.raises(KeyError) as caught:
         group["beta"]
+    assert str(caught.value) == (
+        "a parameter group has no setting 'beta'\n"
+        "There are params, lr, momentum, dampening, weight_decay, nesterov, maximize."
+    )
 
 
 def test_repr():

@@ -123,8 +123,10 @@ def test_arguments_that_do_not_fit(path: Path, tmp_path: Path) -> None:
         program["predict"](hy.zeros((16, 64), dtype=hy.float64))
     with pytest.raises(ArgumentTypeError, match="predict takes 1 argument, not 2"):
         program["predict"](X, Y)
-    with pytest.raises(KeyError, match="has no function 'evaluate': there are predict, step"):
+    with pytest.raises(KeyError) as caught:
         program["evaluate"]
+    said = f"{path} has no function 'evaluate'\nThere are predict, step."
+    assert str(caught.value).startswith(said.rstrip("."))
     hy.export({"f": (lambda x, n: x[0] * n, [X], 2)}, tmp_path / "f")
     f = hy.load_exported(tmp_path / "f")["f"]
     with pytest.raises(ArgumentTypeError, match="f was exported with 2 for 3"):

@@ -84,6 +84,20 @@ def test_list(folder: Path) -> None:
     ]
 
 
+def test_a_list_has_the_names_of_open_axes(tmp_path: Path) -> None:
+    def f(x, y):
+        return x.sum(axis=1), hy.concat([x, x], axis=0), y * x.shape[0], x.shape[1]
+
+    batch, width = hy.Dim("batch", 1, 64), hy.Dim("width", 2, 9)
+    table = {"x": {0: batch, 1: width}, "y": {1: batch}}
+    hy.export({"f": (f, hy.ones((4, 3)), hy.ones((2, 4)))}, tmp_path / "m.hyb", dynamic=table)
+    assert run(tmp_path, "m.hyb", "--list").splitlines() == [
+        "f(x: f32[batch,width], y: f32[2,batch]) -> (result0: f32[batch], result1: f32[?,width], "
+        "result2: f32[2,batch], result3: i64[]), batch from 1 to 64, width from 2 to 9",
+        "0 cells, 0 bytes",
+    ]
+
+
 def test_files_of_every_format_order_and_dtype(tmp_path: Path) -> None:
     names = ["bool", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8", "f2", "f4", "f8"]
     draw = np.random.default_rng(0)

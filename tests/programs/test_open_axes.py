@@ -11,7 +11,9 @@ import pytest
 
 import hybrid as hy
 from hybrid import nn, optim
+from hybrid.core.tree import flatten
 from hybrid.errors import ArgumentError, CaptureError, ProgramError, ShapeError
+from hybrid.memory import native
 from hybrid.models import gpt
 from hybrid.models.lenet import LeNet
 from hybrid.models.sequence_classifier import SequenceClassifier
@@ -379,12 +381,107 @@ def test_a_function_that_tells_many_sizes_apart(tmp_path: Path) -> None:
         hy.export({"f": (f, hy.zeros(4))}, tmp_path / "m", dynamic={0: {0: hy.Dim("n", 1, 64)}})
 
 
+def test_gradients_of_means_over_two_open_axes(tmp_path: Path) -> None:
+    """They serve all combinations of sizes, those of one element included."""
+    model = nn.Linear(4, 3)
+    optimizer = optim.SGD(model.parameters(), lr=0.1)
+
+    def regress(x, y):
+        optimizer.zero_grad()
+        loss = nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def classify(x, y):
+        optimizer.zero_grad()
+        loss = nn.functional.cross_entropy(model(x).reshape(-1, 3), y.reshape(-1))
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    def gradient(x):
+        return hy.grad(lambda x: (x * x).mean())(x)
+
+    b, t = hy.Dim("b", 1, 16), hy.Dim("t", 1, 50)
+    sizes = [(2, 5), (3, 4), (16, 50), (1, 9), (7, 1), (1, 1)]
+    table = {"x": {0: b, 1: t}, "y": {0: b, 1: t}}
+    first = [hy.zeros((2, 5, 4)), hy.zeros((2, 5, 3))]
+    labels = hy.zeros((2, 5), dtype=hy.int64)
+    for name, function, args, calls in (
+        ("regress", regress, first, [(floats(*s, 4), floats(*s, 3)) for s in sizes]),
+        (
+            "classify",
+            classify,
+            [first[0], labels],
+            [(floats(*s, 4), DRAW.integers(0, 3, s)) for s in sizes],
+        ),
+        ("gradient", gradient, [hy.zeros((2, 5))], [(floats(*s),) for s in sizes]),
+    ):
+        own = table if len(args) == 2 else {"x": table["x"]}
+        hy.export({name: (function, *args)}, tmp_path / "m", dynamic=own)
+        require_same(tmp_path / "m", name, function, calls)
+
+
+def test_numbers_among_the_results_that_follow_from_sizes(tmp_path: Path) -> None:
+    """Where a size is 1 these are constants, and elsewhere a run computes them."""
+
+    def f(x):
+        n, m = x.shape
+        return {
+            "size": n,
+            "half": n / 2,
+            "large": n > 4,
+            "list": [n * m, 1000],
+            "choice": 3 if n < 3 else 7,
+            "sum": x.sum(),
+        }
+
+    table = {"x": {0: hy.Dim("n", 1, 64), 1: hy.Dim("m", 1, 9)}}
+    hy.export({"f": (f, hy.zeros((5, 6)))}, tmp_path / "m", dynamic=table)
+    loaded, c = hy.load_exported(tmp_path / "m")["f"], CProgram(tmp_path / "m")
+    for shape in ((1, 1), (1, 2), (2, 1), (3, 3), (5, 6), (64, 9)):
+        x = hy.asarray(floats(*shape))
+        wanted = f(x)
+        assert repr(loaded(x)) == repr(wanted)
+        told = flatten(wanted)[0]
+        told.remove(1000)  # which is a constant everywhere
+        assert [number.item() for number in c("f", x.numpy())] == [*told[:-1], told[-1].item()]
+
+
+def test_c_is_told_the_names_and_ranges_of_sizes(tmp_path: Path) -> None:
+    def f(x):
+        return x * 2, hy.concat([x, x], axis=1)
+
+    table = {"x": {0: hy.Dim("n", 1, 64), 1: hy.Dim("m", 2, 9)}}
+    hy.export(f, tmp_path / "m", hy.zeros((4, 3)), dynamic=table)
+    program, ffi, lib = CProgram(tmp_path / "m").handle, native.ffi, native.lib
+    name, low, high = ffi.new("char const **"), ffi.new("int64_t *"), ffi.new("int64_t *")
+    told = []
+    for i in range(lib.hyb_program_sizes(program, 0)):
+        assert lib.hyb_program_size(program, 0, i, name, low, high) == 0
+        told.append((ffi.string(name[0]).decode(), low[0], high[0]))
+    assert told == [("n", 1, 64), ("m", 2, 9)]
+    places = [0, 1, 2, -1]  # an axis of each number, there or not
+    assert [lib.hyb_program_input_size(program, 0, 0, axis) for axis in places] == [0, 1, -1, -1]
+    assert [lib.hyb_program_output_size(program, 0, 0, axis) for axis in places] == [0, 1, -1, -1]
+    assert [lib.hyb_program_output_size(program, 0, 1, axis) for axis in places] == [0, -1, -1, -1]
+    assert lib.hyb_program_input_size(program, 0, 1, 0) == -1  # there is no such input
+    assert lib.hyb_program_size(program, 0, 2, name, low, high) != 0
+    assert ffi.string(lib.hyb_last_error()) == b"there is no size 2 of 2"
+    assert lib.hyb_program_sizes(program, 1) == -1
+
+
 def test_results_of_another_kind_at_some_sizes(tmp_path: Path) -> None:
     def f(x):
         return x if x.shape[0] < 5 else (x, x)
 
-    with pytest.raises(ProgramError, match="what it returns is of another kind where"):
-        hy.export({"f": (f, hy.zeros(4))}, tmp_path / "m", dynamic={0: {0: hy.Dim("n", 2, 64)}})
+    def number(x):
+        return x.shape[0] if x.shape[0] < 5 else 5.0
+
+    for function in (f, number):
+        with pytest.raises(ProgramError, match="what it returns is of another kind where"):
+            hy.export(function, tmp_path / "m", hy.zeros(4), dynamic={0: {0: hy.Dim("n", 2, 64)}})
 
 
 class Memory:

@@ -254,6 +254,63 @@ hyb_status hyb_program_output(const hyb_program *program, int32_t f, int32_t i, 
     return HYB_OK;
 }
 
+int32_t hyb_program_sizes(const hyb_program *program, int32_t f)
+{
+    return has_function(program, f) ? program->code->functions[f].row->n_symbols : -1;
+}
+
+hyb_status hyb_program_size(const hyb_program *program, int32_t f, int32_t i, const char **name, int64_t *low, int64_t *high)
+{
+    if (!has_function(program, f))
+        return HYB_BAD_ARGUMENT;
+    const hyb_function *function = &program->code->functions[f];
+    if (i < 0 || i >= function->row->n_symbols)
+        return hyb_fail(HYB_BAD_ARGUMENT, "there is no size %d of %d", i, function->row->n_symbols);
+    if (name)
+        *name = string_of(program, function->symbols[i].name);
+    if (low)
+        *low = function->symbols[i].low;
+    if (high)
+        *high = function->symbols[i].high;
+    return HYB_OK;
+}
+
+/* The number of the symbol that an axis of a value has, or -1. */
+static int32_t symbol_of(const hyb_program *program, int32_t f, const hyb_value_row *value, int32_t axis)
+{
+    const hyb_layout *layout = &program->code->types[value->type].layout;
+    if (axis < 0 || axis >= layout->rank || layout->shape[axis] >= 0)
+        return -1;
+    const int64_t number = -1 - layout->shape[axis]; /* of the symbols, then of what is computed of them */
+    return number < program->code->functions[f].row->n_symbols ? (int32_t)number : -1;
+}
+
+int32_t hyb_program_input_size(const hyb_program *program, int32_t f, int32_t i, int32_t axis)
+{
+    if (hyb_program_input(program, f, i, NULL, NULL) != HYB_OK)
+        return -1;
+    return symbol_of(program, f, hyb_values(program->code, program->code->functions[f].row->first_input) + i, axis);
+}
+
+int32_t hyb_program_output_size(const hyb_program *program, int32_t f, int32_t i, int32_t axis)
+{
+    if (hyb_program_output(program, f, i, NULL, NULL) != HYB_OK)
+        return -1;
+    const hyb_function *function = &program->code->functions[f];
+    int32_t found = -1;
+    for (int32_t k = 0; k < function->row->n_cases; k++) { /* in some of them it may have one size alone */
+        const hyb_value_row *value = hyb_values(program->code, function->cases[k].row->first_output) + i;
+        const hyb_layout *layout = &program->code->types[value->type].layout;
+        if (axis < 0 || axis >= layout->rank || layout->shape[axis] >= 0)
+            continue;
+        const int32_t symbol = symbol_of(program, f, value, axis);
+        if (symbol < 0 || (found >= 0 && found != symbol))
+            return -1;
+        found = symbol;
+    }
+    return found;
+}
+
 hyb_status hyb_program_output_layout(hyb_program *program, int32_t f, int32_t i, const hyb_layout *inputs, hyb_layout *layout)
 {
     TRY(hyb_program_output(program, f, i, NULL, layout));

@@ -113,7 +113,8 @@ class ReadsDigest(Tokens):
             raise Unkeepable("what it reads is nested too deeply") from None
         except (AttributeError, LookupError, TypeError, ValueError) as error:
             # Objects of the author's may do anything when they are asked what they hold.
-            raise Unkeepable(f"what it reads cannot be told: {error}") from None
+            said = f"{type(error).__name__}: {error}"
+            raise Unkeepable(f"what it reads cannot be told: {said}") from None
 
     def _read(self, read: Read) -> None:
         """Add the tokens of one read."""

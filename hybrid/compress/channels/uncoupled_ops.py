@@ -36,7 +36,8 @@ REASONS: dict[str, str] = {
         "matmul_integer_prepare matmul_integer_prepared conv_prepare conv_prepared conv_blocked "
         "conv_blocked_prepare conv_integer_prepare conv_integer_prepared "
         "conv_integer_map conv_integer_prepared_map",
-        _NUMBER: "add_exact subtract_exact multiply_exact quotient index_range size_value",
+        _NUMBER: "add_exact subtract_exact multiply_exact quotient c_function index_range "
+        "size_value",
         _WORLD: "py_call say stop",
         _RANKS: "all_reduce reduce_to reduce_scatter all_gather all_to_all broadcast barrier send "
         "gather_parameters recv parts_total shard_sums",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from hybrid.errors import ArgumentTypeError, OutOfRangeError
+from hybrid.errors import ArgumentTypeError, MissingKeyError, OutOfRangeError
 from hybrid.nn.modules.module import Module
 
 
@@ -168,7 +168,7 @@ class ModuleDict(Module):
         for known, module in self._modules:
             if known == name:
                 return module
-        raise KeyError(name)
+        raise MissingKeyError.among(type(self).__name__, "module", name, self)
 
     def __setitem__(self, name: str, module: Module) -> None:
         if name in self:

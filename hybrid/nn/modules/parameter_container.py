@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import ArgumentTypeError, OutOfRangeError
+from hybrid.errors import ArgumentTypeError, MissingKeyError, OutOfRangeError
 from hybrid.nn.modules.module import Module
 from hybrid.nn.modules.parameter import Parameter
 
@@ -97,7 +97,7 @@ class ParameterDict(_Parameters):
         for known, parameter in self._parameters:
             if known == name:
                 return parameter
-        raise KeyError(name)
+        raise MissingKeyError.among(type(self).__name__, "parameter", name, self)
 
     def __setitem__(self, name: str, value: Tensor) -> None:
         if name in self:

@@ -54,13 +54,24 @@ for _op, (_name, _since) in _PLAIN.items():
 _two = functools.partial(handles, weights=(0, 1))
 
 
+def _open_quotient(a: Any, b: Any) -> Any:
+    """The quotient of sizes of open axes, cut off, and 0 where b is."""
+    if b == 0:
+        return 0
+    return a // b if (a >= 0) == (b > 0) else -(-a // b)
+
+
+_OPEN_QUOTIENTS = np.frompyfunc(_open_quotient, 2, 1)
+_OPEN_RESTS = np.frompyfunc(lambda a, b: a - _open_quotient(a, b) * b, 2, 1)
+
+
 def _safe_divide(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Quotients of known values: those of integers are cut off, and 0 where b is."""
     if a.dtype.kind == "f":
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.divide(a, b).astype(a.dtype)
     if a.dtype == object or b.dtype == object:
-        return a // b  # sizes, which are no less than 0
+        return _OPEN_QUOTIENTS(a, b)
     with np.errstate(divide="ignore"):
         floor = np.floor_divide(a, b)
     rest = a - floor * b
@@ -102,7 +113,12 @@ def _truncated(a, b):
     return ops.add(floor, ops.astype(up, a.dtype))
 
 
-@handles("Pow", 7, 12, 13, 15, known=lambda a, b: np.power(a, b).astype(a.dtype))
+def _known_pow(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    power = np.power(a, b)
+    return power if object in (a.dtype, b.dtype) else power.astype(a.dtype)
+
+
+@handles("Pow", 7, 12, 13, 15, known=_known_pow)
 def pow(a, b):
     """Pow: a to the power b, in the type of a."""
     if a.dtype is b.dtype:
@@ -116,6 +132,8 @@ def pow(a, b):
 
 
 def _known_mod(a: np.ndarray, b: np.ndarray, *, fmod: int = 0) -> np.ndarray:
+    if fmod and (a.dtype == object or b.dtype == object):
+        return _OPEN_RESTS(a, b)
     with np.errstate(divide="ignore", invalid="ignore"):
         return np.fmod(a, b) if fmod else a % b
 

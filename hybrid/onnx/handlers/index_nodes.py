@@ -73,7 +73,7 @@ def slice_between(x, *, starts, ends, axes=None):
 
 
 def _known_gather(x: np.ndarray, indices: np.ndarray, *, axis: int = 0) -> np.ndarray:
-    return np.asarray(np.take(x, indices.astype(np.int64), axis))
+    return np.take(x, indices.astype(np.int64), axis)
 
 
 @handles("Gather", 1, 11, 13, values=(1,), known=_known_gather, weights=(0,))

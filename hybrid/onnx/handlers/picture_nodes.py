@@ -86,7 +86,10 @@ _FORMATS = {"RGB": "RGB", "BGR": "RGB", "Grayscale": "L"}
 def image_decoder(stream, *, pixel_format="RGB"):
     """ImageDecoder: the pixels [height, width, channels] of a file's bytes; not in a plan."""
     if pixel_format not in _FORMATS:
-        raise OnnxError(f"ImageDecoder got pixel_format {pixel_format!r}")
+        raise OnnxError(
+            f"ImageDecoder got pixel_format {pixel_format!r}",
+            why=f"It is one of {', '.join(_FORMATS)}.",
+        )
     if ACTIVE and current().traces:
         raise CaptureError(
             "a picture is decoded in a hybridized function",

@@ -102,7 +102,7 @@ def _register(op: str) -> None:
     def known(x, axes=None, *, keepdims=1, noop_with_empty_axes=0):
         given = None if axes is None else numbers_of(axes)
         found = _axes(x, given, noop_with_empty_axes)
-        return np.asarray(numpy_function(x, axis=found, keepdims=bool(keepdims)))
+        return numpy_function(x, axis=found, keepdims=bool(keepdims))
 
     def reduce(x, axes=None, *, keepdims=1, noop_with_empty_axes=0):
         given = None if axes is None else numbers_of(axes)

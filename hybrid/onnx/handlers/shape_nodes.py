@@ -158,9 +158,7 @@ def _expanded(shape: tuple[Any, ...], given: list[Any]) -> tuple[Any, ...]:
 
 
 def _known_expand(x: np.ndarray, shape: np.ndarray) -> np.ndarray:
-    return np.broadcast_to(
-        x, np.broadcast_shapes(x.shape, tuple(int(n) for n in numbers_of(shape)))
-    )
+    return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(numbers_of(shape))))
 
 
 @handles("Expand", 8, 13, values=(1,), known=_known_expand)
@@ -329,7 +327,7 @@ def space_to_depth(x, *, blocksize, mode="DCR"):
 def _known_fill(shape: np.ndarray, *, value: np.ndarray | None = None) -> Any:
     number = np.zeros(1, np.float32) if value is None else value
     given = numbers_of(shape)
-    if len(given) <= 1 and math.prod(given) <= 64 and all(type(n) is int for n in given):
+    if len(given) <= 1 and math.prod(given) <= 64:
         return np.full(given, number.reshape(-1)[0], number.dtype)
     return _filled(given, number)
 
@@ -348,7 +346,7 @@ def constant_of_shape(shape, *, value=None):
 def _known_range(start: np.ndarray, limit: np.ndarray, delta: np.ndarray, **_: Any) -> Any:
     numbers = [number_of(value) for value in (start, limit, delta)]
     if all(type(number) is int for number in numbers) and len(range(*numbers)) <= 64:
-        return np.arange(*numbers, dtype=start.dtype if start.dtype != object else np.int64)
+        return np.arange(*numbers, dtype=start.dtype)
     return ops.arange(*numbers, dtype=dtype_of_known(start))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -115,7 +115,7 @@ def _trees_of(
     def follow(numbers: Sequence[int]) -> np.ndarray:
         return np.array(
             [
-                at if kinds[at] == _LEAF else places[treeids[at], number]
+                at if kinds[at] == _LEAF else _place(places, treeids[at], number)
                 for at, number in enumerate(numbers)
             ]
         )
@@ -131,6 +131,15 @@ def _trees_of(
     return made, places
 
 
+def _place(places: Mapping[tuple[int, int], int], tree: int, number: int) -> int:
+    """Where node ``number`` of a tree stands."""
+    if (tree, number) not in places:
+        known = [str(node) for other, node in places if other == tree]
+        there = f"which has {', '.join(known[:16])}" if known else "which has none"
+        raise ValueError(f"a node {number} of tree {tree}, {there}")
+    return places[tree, number]
+
+
 def _leaf_table(
     places: dict[tuple[int, int], int],
     treeids: Sequence[int],
@@ -143,7 +152,7 @@ def _leaf_table(
     """What each node adds to each target, [nodes, targets]; ``fill`` where it says nothing."""
     table = np.full((len(places), targets), fill, np.asarray(weights).dtype)
     for tree, node, target, weight in zip(treeids, nodeids, ids, weights, strict=True):
-        at = places[tree, node]
+        at = _place(places, tree, node)
         if not 0 <= target < targets:
             raise ValueError(f"a target {target} of {targets}")
         table[at, target] = (

@@ -10,12 +10,13 @@ import numpy as np
 
 from hybrid.core.open_numbers import is_same
 from hybrid.core.size_functions import SizeValue
-from hybrid.core.types import Shape, float32, int8, int32, int64
+from hybrid.core.types import Shape, float32, float64, int8, int32, int64
 from hybrid.ir import Node
 from hybrid.onnx.graph_writer import GraphWriter, Wire
 from hybrid.onnx.rule_table import writes
 from hybrid.onnx.rules.layer_rules import sign_turned, with_sign_turned
 from hybrid.onnx.rules.shape_rules import pad, reshaped, sliced
+from hybrid.onnx.size_terms import resampled_places
 from hybrid.ops.spatial.interpolation import linear_weights
 from hybrid.ops.spatial.pooling import divisors_of, windows_of_axes
 
@@ -277,15 +278,19 @@ def along(
     g: GraphWriter, x: Wire, shape: Shape, axis: int, matrix: np.ndarray
 ) -> tuple[Wire, Shape]:
     """The product of an axis of ``x``, which is of ``shape``, with ``matrix`` [n, m]."""
-    rank = len(shape)
     made = (*shape[:axis], matrix.shape[1], *shape[axis + 1 :])
-    if axis == rank - 1:
-        return g("MatMul", x, g.constant(matrix, x.dtype)), made
-    if axis == rank - 2:
+    if axis == len(shape) - 2:
         return g("MatMul", g.constant(matrix.T, x.dtype), x), made
+    return _with_axis_last(g, x, len(shape), axis, g.constant(matrix, x.dtype)), made
+
+
+def _with_axis_last(g: GraphWriter, x: Wire, rank: int, axis: int, matrix: Wire) -> Wire:
+    """The product of an axis of ``x`` with ``matrix`` [n, m]."""
+    if axis == rank - 1:
+        return g("MatMul", x, matrix)
     order = [a for a in range(rank) if a != axis] + [axis]
-    moved = g("MatMul", g("Transpose", x, perm=order), g.constant(matrix, x.dtype))
-    return g("Transpose", moved, perm=[order.index(a) for a in range(rank)]), made
+    moved = g("MatMul", g("Transpose", x, perm=order), matrix)
+    return g("Transpose", moved, perm=[order.index(a) for a in range(rank)])
 
 
 def _divided(g: GraphWriter, x: Wire, sizes: Shape, counts: Shape, geometry: Any, how: str) -> Wire:
@@ -316,22 +321,30 @@ def resample(g: GraphWriter, x: Wire, *, axis: int, size: Any, scale: Any, align
     if _resizes(n, size, scale, align) and x.dtype is float32:
         return _resized(g, x, axis, size, align)
     if any(isinstance(number, SizeValue) for number in (n, size, scale)):
-        raise g.refusal(
-            f"an interpolation of an axis of {n} elements in {x.dtype}",
-            why="its weights depend on the size of the axis",
-            fix="leave the axis out of dynamic_axes",
-        )
+        weights = g.cast(_open_weights(g, n, size, scale, align), x.dtype)
+        return _with_axis_last(g, x, len(x.shape), axis, g("Transpose", weights, perm=[1, 0]))
     return along(g, x, x.shape, axis, linear_weights(n, size, scale, align).T)[0]
+
+
+def _open_weights(g: GraphWriter, n: Any, size: Any, scale: Any, align: bool) -> Wire:
+    """What ``linear_weights`` are, of open sizes: a triangle round each place, [size, n]."""
+    last, zero = g.cast(g.size(n - 1), float64), g.zero(float64)
+    places = g("Min", g("Max", resampled_places(g, size, scale, align), zero), last)
+    elements = g.cast(g("Range", *[g.scalar(i) for i in (0, n, 1)]), float64)
+    distance = g("Abs", g("Sub", g("Unsqueeze", places, g.ints(1)), elements))
+    return g("Max", g("Sub", g.constant(1, float64), distance), zero)
 
 
 def _resizes(n: Any, size: Any, scale: Any, align: bool) -> bool:
     """Whether Resize to ``size`` has this scale."""
     if isinstance(n, SizeValue) or isinstance(size, SizeValue):
-        if align:
+        if align and (is_same(n, 1) or is_same(size, 1)):
             return False
+        if align:
+            n, size = n - 1, size - 1
         ratio = n / size
         known = isinstance(ratio, SizeValue) and isinstance(scale, SizeValue)
-        return (known and ratio == scale) or _is_multiple(n, size, scale)
+        return (known and ratio == scale) or (not align and _is_multiple(n, size, scale))
     if 0 in (n, size):
         return False
     if align:
@@ -367,7 +380,6 @@ def resample_spread(
 ) -> Wire:
     assert y.shape is not None
     if any(isinstance(number, SizeValue) for number in (y.shape[axis], size, scale)):
-        raise g.refusal(
-            "the gradient of an interpolation of an open axis", fix="leave it out of dynamic_axes"
-        )
+        weights = g.cast(_open_weights(g, size, y.shape[axis], scale, align), y.dtype)
+        return _with_axis_last(g, y, len(y.shape), axis, weights)
     return along(g, y, y.shape, axis, linear_weights(size, y.shape[axis], scale, align))[0]

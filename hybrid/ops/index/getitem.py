@@ -445,7 +445,8 @@ def _select(type: TensorType, key: Any) -> Selection:
         if isinstance(item, slice):
             first, count, by = span(item, n)
             start.append(first if count else 0)
-            step.append(by if count > 1 else 1)
+            # Of one element any step is the same; of an open axis nothing is asked.
+            step.append(by if isinstance(count, Size) or count > 1 else 1)
             size.append(count)
             shape.append(count)
             continue

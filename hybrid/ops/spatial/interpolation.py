@@ -220,12 +220,12 @@ def interpolate(
     if recompute_scale_factor:
         scales = [n / count for n, count in zip(x.shape[2:], sizes, strict=True)]
     # What shrinks comes first: the others have less to do.
-    order = sorted(range(rank), key=lambda a: sizes[a] / x.shape[2 + a])
+    order = sorted(range(rank), key=scales.__getitem__, reverse=True)
     for axis in order:
         n, count, scale = x.shape[2 + axis], sizes[axis], scales[axis]
         if align_corners:
             scale = (n - 1) / (count - 1) if count > 1 else 0.0
-        if n == count and scale == 1:
+        if (any_open(scale) or scale == 1) and n == count and scale == 1:
             continue
         along = {"axis": 2 + axis, "count": count, "scale": scale, "align": bool(align_corners)}
         if near:
@@ -274,7 +274,10 @@ def _stretched(x: Any, rank: int, size: Any, factor: Any) -> tuple[Shape, list[f
             why=f"It must be finite and above 0, for all axes or each of {rank}.",
             fix="give such a number",
         )
-    sizes = tuple(math.floor(n * f) for n, f in zip(old, factors, strict=True))
+    # Of an open axis what needs no float says more: 2 * n is even.
+    sizes = tuple(
+        n * int(f) if f % 1 == 0 else math.floor(n * f) for n, f in zip(old, factors, strict=True)
+    )
     require_within("interpolate", "size", sizes, least=1)
     return sizes, [1 / f for f in factors]
 

@@ -15,7 +15,7 @@ from hybrid.ops.support.derivatives import reshaped
 from hybrid.ops.support.dtypes import converted
 from hybrid.ops.support.operand_checks import as_tensor
 
-CUBIC_TAPS = 4
+CUBIC_TAPS, CUBIC_SLOPE = 4, -0.75
 
 
 def cubic_weight(distance: np.ndarray, a: float) -> np.ndarray:
@@ -75,7 +75,7 @@ def _cubic_taps(n: int, count: int, scale: float, align: bool) -> tuple[np.ndarr
     places = np.arange(count) * scale if align else (np.arange(count) + 0.5) * scale - 0.5
     first = np.floor(places).astype(np.int64) - 1
     elements = first[:, None] + np.arange(CUBIC_TAPS)
-    weights = cubic_weight(np.abs(places[:, None] - elements), -0.75)
+    weights = cubic_weight(np.abs(places[:, None] - elements), CUBIC_SLOPE)
     return np.clip(elements, 0, n - 1), weights
 
 

@@ -2,7 +2,8 @@
 
 A scheduler is a function of plain numbers: ``advance(state, rates)`` gives its state and the
 learning rates after one more step.  Both are kept in cells.  A captured step calls the function
-when the plan runs, so its results are those of eager code to the last bit.
+when the plan runs, so its results are those of eager code to the last bit; what is exported traces
+it, for there is no Python in a file.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.ir.interpreter import current
 from hybrid.ir.record import recording
-from hybrid.number import Number, host
+from hybrid.number import Number, host, to_float
 from hybrid.optim.optimizer import Optimizer
 
 Numbers = list[Any]
@@ -77,9 +78,9 @@ class LRScheduler:
 
         Of plain numbers, and without effects: a plan calls it as often as it likes.
         """
-        epoch = state[0] + 1
-        rates = self.rates_at(epoch, rates)
-        return [epoch], rates, self.momenta_at(epoch)
+        epoch, staged = state[0] + 1, current().converted
+        rates = staged(self.rates_at)(epoch, rates)
+        return [epoch], rates, staged(self.momenta_at)(epoch)
 
     def handed_over(self, rates: Sequence[float]) -> Numbers:
         """The rates to begin with where another scheduler has led to ``rates``."""
@@ -197,6 +198,9 @@ class LRScheduler:
         """``function`` of plain numbers, now or, of traced ones, when the plan runs."""
         if not any(type(x) is Number for x in (*state, *rates, *given)):
             return function(state, rates, *given)
+        if current().exports:
+            new, moved, momenta = current().converted(function)(state, rates, *given)
+            return new, [_float(x) for x in moved], [_float(x) for x in momenta]
         n_state, n_rates = len(state), len(rates)
 
         def flat(*numbers: Any) -> Any:
@@ -221,6 +225,10 @@ def hosted(function: Callable[..., Any], kinds: Sequence[str], *numbers: Any) ->
     arguments = [HERE if type(x) is Number else x for x in numbers]
     traced = [x.tensor for x in numbers if type(x) is Number]
     return host(function, traced, tuple(kinds), arguments, raises=(Exception,))
+
+
+def _float(number: Any) -> Any:
+    return to_float(number) if type(number) is Number else float(number)
 
 
 def _is_plain(name: str, value: Any) -> bool:

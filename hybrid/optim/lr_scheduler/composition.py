@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import bisect_right
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -115,14 +115,16 @@ class SequentialLR(_Composed):
         self, state: Sequence[Any], rates: Sequence[float], *given: Any
     ) -> tuple[Numbers, Numbers, Numbers]:
         epoch, parts = state[0] + 1, self._parts(state)
-        at = bisect_right(self.milestones, epoch)
-        scheduler = self._schedulers[at]
-        if epoch == (self.milestones[at - 1] if at else 0):
-            parts[at] = scheduler.first_state(-1)
-            rates = scheduler.handed_over(rates) if at else scheduler.base_lrs
-        parts[at], rates, momenta = scheduler.advance(parts[at], rates)
-        if self.sets_momentum and not momenta:
-            momenta = self._momenta()
+        momenta = self._momenta() if self.sets_momentum else []
+        ends = [*self.milestones, math.inf]
+        for at, (scheduler, end) in enumerate(zip(self._schedulers, ends, strict=True)):
+            begin = self.milestones[at - 1] if at else 0
+            if epoch < end and (at == 0 or epoch >= begin):
+                if epoch == begin:
+                    parts[at] = scheduler.first_state(-1)
+                    rates = scheduler.handed_over(rates) if at else scheduler.base_lrs
+                parts[at], rates, moved = scheduler.advance(parts[at], rates)
+                momenta = moved or momenta
         return [epoch, *[number for part in parts for number in part]], rates, momenta
 
     def _momenta(self) -> Numbers:

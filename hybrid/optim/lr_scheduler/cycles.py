@@ -104,8 +104,8 @@ class OneCycleLR(_Cycle):
                 group["initial_lr"] = rate
         super().__init__(optimizer, last_epoch)
 
-    def _place(self, epoch: int) -> tuple[int, float]:
-        """The phase of step ``epoch`` and the share of it that is over.
+    def _between(self, epoch: int, *levels: Sequence[float]) -> Numbers:
+        """What lies between the levels of the phase that step ``epoch`` is in.
 
         Loops step once more than there are rates, after the last batch.
         """
@@ -114,19 +114,15 @@ class OneCycleLR(_Cycle):
                 f"step {epoch} of a cycle of {self.total_steps}",
                 fix="make a scheduler of more steps, or stop stepping at the end",
             )
-        start = 0.0
+        anneal, start = _ANNEAL[self.anneal_strategy], 0.0
         for phase, end in enumerate(self.ends):
-            if epoch <= end or phase == len(self.ends) - 1:
-                return phase, (epoch - start) / (end - start) if end != start else 1.0
+            if phase == len(self.ends) - 1 or epoch <= end:  # the last phase has all the rest
+                share = (epoch - start) / (end - start) if end != start else 1.0
+                pairs = zip(levels[phase], levels[phase + 1], strict=True)
+                found = [anneal(first, last, share) for first, last in pairs]
+                return [max(value, 0.0) for value in found]  # lines go on below 0 after the end
             start = end
-        raise AssertionError("the last phase has all the rest")  # pragma: no cover
-
-    def _between(self, epoch: int, *levels: Sequence[float]) -> Numbers:
-        phase, share = self._place(epoch)
-        anneal = _ANNEAL[self.anneal_strategy]
-        starts, ends = levels[phase], levels[phase + 1]
-        found = [anneal(start, end, share) for start, end in zip(starts, ends, strict=True)]
-        return [max(value, 0.0) for value in found]  # lines go on below 0 after the last rate
+        raise AssertionError("there is a last phase")  # pragma: no cover
 
     def rates_at(self, epoch: int, rates: Sequence[float]) -> Numbers:
         middle = [self.first_lrs] if len(self.ends) == 3 else []

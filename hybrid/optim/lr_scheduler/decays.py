@@ -59,7 +59,10 @@ class MultiStepLR(_Factor):
         super().__init__(optimizer, last_epoch)
 
     def ratio(self, epoch: int) -> float:
-        return self.gamma ** Counter(self.milestones)[epoch]
+        for milestone, times in Counter(self.milestones).items():
+            if epoch == milestone:
+                return self.gamma**times
+        return 1.0
 
 
 class ConstantLR(_Factor):

@@ -86,6 +86,7 @@ def capture(
     paths: Paths | None = None,
     numbers: Collection[int] = (),
     opened: Mapping[tuple[Item, int], Any] | None = None,
+    exports: bool = False,
 ) -> Capture:
     """Trace ``function(*args, **kwargs)``, whose leaves are ``leaves``, and return the Capture.
 
@@ -93,9 +94,11 @@ def capture(
     tensors at addresses) get a symbol for each of the numbers given for them.  ``convert`` makes
     functions of the author's stage their control flow; ``unrolls`` tells to trace loops over Python
     ranges iteration by iteration, ``follows`` to follow which tensors are one; ``paths`` is what is
-    known of sizes that depend on values.  Whatever happens, function, cells, attributes and
-    containers are left as they were, but for what may be the work of other threads:
-    ``UnsettledPlace`` tells of that.  An exception of the author's carries what was written before
+    known of sizes that depend on values.  What is captured for ``exports`` has no way back, and
+    nothing that this asks of sizes; schedules are traced.  Whatever happens, function, cells,
+    attributes and containers
+    are left as they were, but for what may be the work of other threads: ``UnsettledPlace`` tells
+    of that.  An exception of the author's carries what was written before
     it (see exceptions.py).
     """
     tracer = Tracer(
@@ -109,6 +112,7 @@ def capture(
         follows=follows,
         refuses=None if current().batches else refuse_recurring,
         many=current().many,
+        exports=exports,
     )
     tracer.paths = paths
     if paths is not None and paths.sized:
@@ -265,6 +269,8 @@ class _CaptureBuilder:
                 records.append(None if index in lasting else cell.record)
         consumed = frozenset(i for i, r in enumerate(records) if r is not None and is_consumed(r))
         live = [i for i, r in enumerate(records) if r is not None and i not in consumed]
+        if tracer.exports:
+            live = []
         history_aliases: tuple[HistoryAlias, ...] = ()
         presence_flags: tuple[int, ...] = ()
         if live:

@@ -176,6 +176,7 @@ class _Watch:
     traces = False
     queues = False
     repeats = False
+    exports = False
 
     def __init__(self) -> None:
         self.around = around = current()

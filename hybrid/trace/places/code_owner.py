@@ -41,6 +41,10 @@ _USER_PARTS = (
 _PROGRAMS = (
     *(_PACKAGE + part + os.sep for part in ("bench", "models", "train")),
     os.path.join(_PACKAGE, "optim", "lbfgs.py"),
+    *(  # the formulas of schedules, which exports trace
+        os.path.join(_PACKAGE, "optim", "lr_scheduler", f"{name}.py")
+        for name in ("composition", "cycles", "decays", "plateau")
+    ),
 )
 _STANDARD = (os.path.join(os.path.dirname(os.__file__), ""),)
 _LIBRARIES = (os.path.dirname(np.__file__) + os.sep,)

@@ -65,6 +65,7 @@ class Region(Tracer):
             refuses=parent.refuses,
             checked=parent.checked,
             many=parent.many,
+            exports=parent.exports,
         )
         self.inner.append(self.owned)
         # Whether iterations find what earlier ones have made: it may have a history, then.

@@ -156,6 +156,7 @@ class Tracer(ValueSizes, StackedRows):
     size_values: dict[Value, Size] = field(default_factory=dict)  # of scalars that are sizes
     known_truths: dict[Value, bool] = field(default_factory=dict)  # of those that decide on a path
     many: int = 1  # rows that each value will have, once vmap has applied the graph to all
+    exports: bool = False  # whether the graph goes into a file, where there is no Python
     traces = True
     batches = False
     watches = True

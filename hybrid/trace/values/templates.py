@@ -11,7 +11,7 @@ has the template instead, where there is one: the texts of numbers and tensors.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from inspect import isfunction
 from typing import Any
 
@@ -74,6 +74,11 @@ def text_of_error(error: Any) -> str:
     return kind.__name__ if bare else f"{kind.__name__}: {str.__str__(str(error))}"
 
 
+def _is_plain(entry: Entry) -> bool:
+    """Whether a text stands in another one as it is."""
+    return entry.conversion == "s" or (entry.conversion == "f" and not entry.spec)
+
+
 class _TemplateWriter:
     """Writes a template of texts with marks."""
 
@@ -95,10 +100,43 @@ class _TemplateWriter:
         if callable(entry.conversion):
             raise NoTemplateError("a text that Python makes of it")
         if isinstance(entry.value, str):
-            if entry.conversion != "s" and (entry.conversion != "f" or entry.spec):
+            if _is_plain(entry):
+                return self.text(entry.value)
+            if entry.conversion != "r":
                 raise NoTemplateError("the text of a text")
-            return self.text(entry.value)
+            return self._quoted(entry.value)
         return self._value(entry.value, entry.spec if entry.conversion == "f" else "")
+
+    def _quoted(self, text: str) -> str:
+        """The template of ``repr(text)``, as a KeyError says it."""
+        parts = list(self._parts(text))
+        literal = "".join([part for part in parts if isinstance(part, str)])
+        quote = '"' if "'" in literal and '"' not in literal else "'"
+        made = quote
+        for part in parts:
+            if isinstance(part, str):  # with a quote in front, so that repr() chooses the other one
+                inner = repr('"' + part)[2:-1]
+                made += escaped(inner if quote == "'" else inner.replace("\\'", "'"))
+            else:
+                made += self._entry(part)
+        return made + quote
+
+    def _parts(self, text: str) -> Iterator[str | Entry]:
+        """The literals of ``text`` and its numbers, in whose texts ``repr`` changes nothing."""
+        for literal, index in pieces(str.__str__(text)):
+            yield literal
+            if index is None:
+                continue
+            entry = current().texts[index]
+            if isinstance(entry.value, str) and _is_plain(entry):
+                yield from self._parts(entry.value)
+                continue
+            number = type(entry.value) is Number or (
+                isinstance(entry.value, Tensor) and not entry.value.shape
+            )
+            if not number or not entry.spec.isprintable() or set(entry.spec) & set("'\"\\"):
+                raise NoTemplateError("the text of a text")
+            yield entry
 
     def _value(self, value: Any, spec: str) -> str:
         """The number in ``value`` by the format ``spec``, or its own text."""

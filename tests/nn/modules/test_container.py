@@ -154,8 +154,13 @@ def test_module_dict():
 
 def test_module_dict_errors():
     found = ModuleDict()
-    with pytest.raises(KeyError, match="missing"):
+    with pytest.raises(KeyError) as caught:
         found["missing"]
+    assert str(caught.value) == "ModuleDict has no module 'missing'\nIt is empty."
+    with pytest.raises(KeyError) as caught:
+        ModuleDict({f"m{i}": ReLU() for i in range(18)})["missing"]
+    listed = ", ".join([f"m{i}" for i in range(16)])
+    assert caught.value.why == f"There are {listed} and 2 more."
     with pytest.raises(KeyError, match="missing"):
         del found["missing"]
     with pytest.raises(ArgumentTypeError, match="a str is not a module"):
