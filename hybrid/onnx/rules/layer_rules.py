@@ -338,9 +338,13 @@ def _is_number(g: GraphWriter, x: Wire, number: float) -> bool:
 
 @writes("quantize_rows")
 def quantize_rows(g: GraphWriter, x: Wire) -> tuple[Wire, Wire]:
-    top = reduced(g, "ReduceMax", g("Abs", x), (-1,), True)
-    size = g("Div", top, g.constant(127, float32))
     zero = g.zero(float32)
+    top = reduced(g, "ReduceMax", g("Abs", x), (-1,), True)
+    # Runtimes differ in the maximum of no elements and in that of a row that has a NaN.
+    unknown = reduced(g, "ReduceMax", g.cast(g("IsNaN", x, dtype=bool_), float32), (-1,), True)
+    top = where(g, compared(g, "Greater", unknown, zero), g.constant(np.nan, float32), top)
+    top = g("Max", top, zero)
+    size = g("Div", top, g.constant(127, float32))
     scale = where(g, compared(g, "Equal", size, zero), g.constant(1, float32), size)
     steps = g("Round", g("Div", x, scale))
     steps = where(g, g("IsNaN", steps, dtype=bool_), zero, steps)
