@@ -10,12 +10,11 @@ import os
 import sys
 from collections.abc import Sequence
 from glob import glob
-from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
-from hybrid.core.imports import above
+from hybrid.core.imports import above, imported
 from hybrid.core.package import FOLDER
 
 MODULES = ("compress", "data", "linalg", "nn", "optim", "plots", "train")
@@ -48,12 +47,12 @@ MODULE_OF = {name: module for module, names in _NAMES.items() for name in names}
 
 def module(name: str) -> ModuleType:
     """One of ``MODULES`` or ``OPTIONAL``."""
-    return import_module(f"hybrid.{name}")
+    return imported(f"hybrid.{name}")
 
 
 def member(name: str) -> Any:
     """One of the names in ``MODULE_OF``."""
-    return getattr(import_module(MODULE_OF[name]), name)
+    return getattr(imported(MODULE_OF[name]), name)
 
 
 # Modules that programs and pickles of version 0.1 name, and where what they had is now.
@@ -126,7 +125,7 @@ class _FormerModules:
         return ModuleSpec(name, self) if _is_now(name) else None
 
     def create_module(self, spec: ModuleSpec) -> ModuleType:
-        module = import_module(_is_now(spec.name))
+        module = imported(_is_now(spec.name))
         spec.loader_state = module.__spec__
         return module
 

@@ -78,10 +78,13 @@ class StagedPlan:
         return "\n".join(found)
 
     def run(
-        self, known: Sequence[int], tensors: Sequence[Tensor]
+        self, known: Sequence[int], tensors: Sequence[Tensor], values: list[int]
     ) -> tuple[tuple[int, ...], list[Tensor]]:
-        """The values of all symbols, of which the first are ``known``, and the results."""
-        values = [*known, *[symbol.value for symbol in self.symbols.symbols[len(known) :]]]
+        """The values of all symbols, of which the first are ``known``, and the results.
+
+        ``values``, an empty list, becomes these values as they are found.
+        """
+        values += [*known, *[symbol.value for symbol in self.symbols.symbols[len(known) :]]]
         at = len(known)
         made: dict[Value, Tensor] = dict(zip(self.graph.params, tensors, strict=True))
         for stage in self.stages:
@@ -210,13 +213,17 @@ class StagedCapture:
         self._bound = bound
         self._ops: dict[tuple[int, ...], CallOp] = {}
 
+    def at(self, values: Sequence[int]) -> Capture:
+        """The capture at values of all symbols."""
+        return self._bound.at(tuple(values), None)
+
     def call_op(self, values: tuple[int, ...]) -> CallOp:
         """What stands as the op of a call that had these sizes."""
         found = self._ops.get(values)
         if found is None:
             if len(self._ops) >= _MOST:
                 del self._ops[next(iter(self._ops))]
-            found = self._ops[values] = CallOp(_Bound(self._bound.at(values, None), self.fast))
+            found = self._ops[values] = CallOp(_Bound(self.at(values), self.fast))
         return found
 
 
@@ -235,8 +242,9 @@ class StagedBinding(Binding):
 
     _recorded_with = ", values, [t.type for t in made]"
 
-    def __init__(self, bound: BindingSubject) -> None:
+    def __init__(self, bound: BindingSubject, stages: StagedCapture) -> None:
         super().__init__(bound)
+        self.stages = stages
         self.in_place, self.slot_of_output = {}, {}
         self.needs_tensor = self._tensors()
         self.many_cells, self.many_slots, self.many_fresh, self.many_tensors = [], [], [], []
@@ -251,10 +259,11 @@ class StagedBinding(Binding):
         for i, source in enumerate(sources):
             w.line(f"t{i} = {self._fetch(source)}")
         tensors = "".join([f"t{i}, " for i in range(len(sources))])
+        w.line("found = []")
         w.line("try:")
-        w.line(f"values, made = run(({tensors}))", 2)
+        w.line(f"values, made = run(({tensors}), found)", 2)
         w.line("except BaseException as error:")
-        w.line(f"fail(error, ({tensors}), leaves, given)", 2)
+        w.line(f"fail(error, ({tensors}), leaves, given, found)", 2)
         w.line("raise", 2)
         for i in range(len(sources)) if self.record is not None else ():
             w.line(f"d{i} = t{i}.content")
@@ -265,9 +274,12 @@ class StagedBinding(Binding):
         self._results()
         return w.function("def call(leaves, given=None):")
 
-    def _failed(self, error: BaseException, tensors: Any, leaves: Any, given: Any) -> None:
-        """Put in force what was written before ``error``."""
-        put_in_force(self.capture, error, tensors, leaves, given)
+    def _failed(
+        self, error: BaseException, tensors: Any, leaves: Any, given: Any, found: list[int]
+    ) -> None:
+        """Put in force what was written before ``error``, at the sizes that were found by then."""
+        if found:
+            put_in_force(self.stages.at(found), error, tensors, leaves, given)
 
 
 class StagedPlanned(Planned):
@@ -303,7 +315,7 @@ class StagedPlanned(Planned):
             precomputed=None,
             whole=None,
         )
-        return StagedBinding(bound).write().at(bound)
+        return StagedBinding(bound, self.stages).write().at(bound)
 
     def _record(  # type: ignore[override]
         self,
@@ -327,5 +339,7 @@ class _At:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.plan, name)
 
-    def run(self, tensors: Sequence[Tensor]) -> tuple[tuple[int, ...], list[Tensor]]:
-        return self.plan.run(self.known, tensors)
+    def run(
+        self, tensors: Sequence[Tensor], values: list[int]
+    ) -> tuple[tuple[int, ...], list[Tensor]]:
+        return self.plan.run(self.known, tensors, values)

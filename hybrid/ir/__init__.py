@@ -1,8 +1,8 @@
 """The intermediate representation: ops, graphs, interpreters.  It knows no arrays and no C."""
 
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from hybrid.core.imports import imported
 from hybrid.ir.graph import Graph as Graph
 from hybrid.ir.graph import Node as Node
 from hybrid.ir.graph import Value as Value
@@ -30,4 +30,4 @@ _TEXT = {"parse": "hybrid.ir.parser", "print_graph": "hybrid.ir.printer"}  # sel
 def __getattr__(name: str) -> Any:
     if name not in _TEXT:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_TEXT[name]), name)
+    return getattr(imported(_TEXT[name]), name)

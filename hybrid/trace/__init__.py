@@ -6,16 +6,16 @@ The derivatives of control flow are imported when one is asked for: most first c
 from __future__ import annotations
 
 from collections.abc import Callable
-from importlib import import_module
 from typing import Any
 
+from hybrid.core.imports import imported
 from hybrid.ops.flow.control import cond, for_, while_
 from hybrid.trace.alias import rules as rules
 
 
 def _rule(module: str, name: str) -> Callable[..., Any]:
     def rule(given: Any, result: Any, *operands: Any, **attrs: Any) -> Any:
-        found = getattr(import_module(f"hybrid.trace.gradients.{module}"), name)
+        found = getattr(imported(f"hybrid.trace.gradients.{module}"), name)
         return found(given, result, *operands, **attrs)
 
     return rule

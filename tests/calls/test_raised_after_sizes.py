@@ -69,6 +69,13 @@ def asserted(x, state):
     return w
 
 
+def at_open_sizes(x, state):
+    w = x[x > hy.sum(x)]
+    state.rows = hy.concat([x * 2.0, hy.broadcast_to(hy.sum(x), (x.shape[0],))])
+    assert state.rows[1] > len(x), "few"
+    return w
+
+
 def of_python(x, state):
     state.rows = x[x > 0]
     return [1, 2][5]
@@ -104,7 +111,7 @@ def that_ends_the_program_without_sizes(x, state):
 
 FUNCTIONS = (
     plain, with_text, with_size, with_tensor, with_cause, where_it_is_large, where_there_are_many,
-    asserted, of_python, of_slice, of_list, with_finally, that_ends_the_program,
+    asserted, at_open_sizes, of_python, of_slice, of_list, with_finally, that_ends_the_program,
     that_ends_the_program_without_sizes,
 )  # fmt: skip
 
@@ -117,17 +124,24 @@ def told(error):
     return type(error), str(error) if type(error) is not Odd else "", args, kept
 
 
-def outcome(function, values, state):
+def outcome(function, values, state, gradients):
+    x, slopes = hy.asarray(values), None
+    x.requires_grad = gradients
     try:
-        found = function(hy.asarray(values), state).tolist()
+        found = function(x, state).tolist()
     except BaseException as error:
         found = told(error), told(error.__cause__)
     rows = None if state.rows is None else state.rows.tolist()
-    return found, rows, [row.tolist() for row in state.kept], state.count.item()
+    if rows is not None and state.rows.requires_grad:
+        hy.sum(state.rows * state.rows).backward()
+        slopes = None if x.grad is None else x.grad.tolist()
+    return found, rows, [row.tolist() for row in state.kept], state.count.item(), slopes
 
 
+@pytest.mark.parametrize("gradients", [False, True], ids=["values", "histories"])
 @pytest.mark.parametrize("function", FUNCTIONS, ids=lambda function: function.__name__)
-def test_raised_after_a_size_from_values(function):
+def test_raised_after_a_size_from_values(function, gradients):
     hybridized, eagerly, state = hy.hybridize(function), State(), State()
     for values in ([1.0, -2.0, 2.5], [1.0, 2.0, 3.0, 0.5], [-1.0, -2.0, -3.0], [1.0, -2.0, 2.5]):
-        assert outcome(hybridized, values, state) == outcome(function, values, eagerly)
+        found = outcome(hybridized, values, state, gradients)
+        assert found == outcome(function, values, eagerly, gradients)

@@ -86,6 +86,7 @@ def check(
     except Broken as broken:
         return Outcome("broken", detail=repr(broken.__cause__))
     finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)  # of programs that hear signals
         close_captures()
         linecache.cache.pop(NAME, None)
     return Outcome("same", calls)
@@ -266,7 +267,7 @@ def _difference(wanted: dict, found: dict, error: Any) -> tuple[str, str] | None
 
 def _traces(before: dict | None, now: dict) -> tuple[str, str] | None:
     """Whether a call that was refused has left anything."""
-    if now["printed"] or now["captures left open"] or "traced values left" in now:
+    if now.get("printed") or now.get("captures left open") or "traced values left" in now:
         return "traces of a refusal", f"{now}"
     for what in ("arguments", "state", "requires_grad"):
         if before is not None and before[what] != now[what]:

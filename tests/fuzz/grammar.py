@@ -15,8 +15,8 @@ from functools import cache
 
 from tests.fuzz.rules import FEATURES, RULES, START, Rule
 
-# Features of arguments rather than of what is written.
-OF_ARGUMENTS = ("aliases", "given state", "nonfinite", "retyped", "shared")
+# Features of arguments and surroundings rather than of what is written.
+OF_ARGUMENTS = ("aliases", "given state", "nonfinite", "retyped", "shared", "signals")
 LONGER = (0, 1, 4)  # of programs with sizes: by how much vectors are longer, by turns
 OF_ITEMS = ("items", "inplace items", "rows")  # only where vectors have some
 DTYPES = ("float32",) * 5 + ("float16", "float16", "bfloat16", "bfloat16", "float64")
@@ -33,6 +33,7 @@ _LINES = re.compile(r"^( *)<(block|loop|inner)>$", re.MULTILINE)
 IMPORTS = """\
 import functools
 import math
+import signal
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -144,6 +145,56 @@ def scope(state, value):
         yield value
     finally:
         state.s = before
+""",
+    "spelled": """\
+level = 0.5
+""",
+    "classes": """\
+class Doubling:
+    scale = 2.0
+
+    def go(self, v):
+        return v * self.scale
+
+
+class Halving:
+    scale = 0.5
+
+    def go(self, v):
+        return v * self.scale - 0.25
+
+
+unit = Doubling()
+""",
+    "equals": """\
+pairs = [(0.5, 1.0), (0.5, 1.0)]
+""",
+    "caches": """\
+@functools.cache
+def halved(i):
+    return i * 0.5
+
+
+@functools.lru_cache(maxsize=2)
+def listed(i):
+    return hy.full((), float(i), dtype=<D>)
+
+
+class Lazy:
+    def __init__(self, v):
+        self.v = v
+
+    @functools.cached_property
+    def twice(self):
+        return self.v * 2
+""",
+    "signals": """\
+def heard(*_):
+    assert hy.sum(hy.sin(hy.zeros(3)) + 2.0).tolist() == 6.0
+
+
+signal.signal(signal.SIGVTALRM, heard)
+signal.setitimer(signal.ITIMER_VIRTUAL, 0.001, 0.001)
 """,
     "modules": """\
 class Net(hy.nn.Module):
@@ -361,7 +412,7 @@ class Writer:
         kept += [f"xs=[{ones} * 2, {ones}]", f'd={{"a": {ones} * 3}}']
         watched = ["state", *["net"] * has("modules"), *["total"] * has("kept closures")]
         made = ["hy.random.seed(0)", f"state = {kind}({', '.join(kept)})"]
-        if has("backward"):
+        if has("backward") or has("frozen"):
             made.append("state.w.requires_grad = True")
         if has("modules"):
             made.append("net = Net()")

@@ -473,6 +473,145 @@ stmt:
     if state.w.grad is not None:
         v1 = state.w.grad * 1.0
 
+[frozen]
+stmt: state.w.requires_grad = False  |  state.w.requires_grad = True
+stmt:
+    state.w.requires_grad = False
+    <block>
+    state.w.requires_grad = True
+stmt:
+    state.w.requires_grad = True
+    hy.sum(hy.sin(state.w) * (<v>).detach()).backward()
+    state.w.requires_grad = False
+stmt:
+    for c<=> in range(3):
+        s0 = s0 + hy.sum(hy.sin(state.w) * <v>)
+        with hy.no_grad():
+            state.w.assign(state.w * 0.5 + <f>)
+v: (state.w * <s>)
+
+[spelled]
+stmt: setattr(state, "v" if <b> else "u", <v>)  |  state.__dict__.update(v=<v>, s=<s>)
+stmt: vars(state)["s"] = <s>  |  globals()["level"] = <f>  |  globals().update(level=<f>)
+stmt:
+    for w<=> in ("v", "s"):
+        setattr(state, w<=>, getattr(state, w<=>) * <f>)
+v: getattr(state, "v")  |  vars(state)["v"]
+s: state.__dict__["s"]
+f: level  |  globals()["level"]
+
+[classes]
+stmt: unit.__class__ = Halving if <b> else Doubling  |  type(unit).scale = <f>
+stmt: Doubling.scale, Halving.scale = <f>, <f>
+v: unit.go(<v>)
+f: unit.scale
+b: isinstance(unit, Halving)
+
+[equals]
+stmt:
+    t<=> = state.xs
+    if <b>:
+        state.xs = list(state.xs)
+    p0 = t<=> is state.xs
+stmt:
+    t<=> = state.d
+    state.d = dict(state.d)
+    t<=>["a"] = <v>
+stmt:
+    t<=> = pairs[0]
+    pairs[<i> % 2] = (0.5, <f>)
+    p0 = t<=> is pairs[0]
+b: (pairs[0] is pairs[1])  |  (pairs[0] == pairs[1])
+
+[caches]
+stmt: v0 = Lazy(<v>).twice
+stmt:
+    t<=> = Lazy(<v>)
+    v1 = t<=>.twice
+    t<=>.v = <v>
+    v0 = t<=>.twice + v1
+stmt:
+    state.o = Lazy(<v>)
+    v0 = state.o.twice + state.o.twice
+f: halved(<i>)
+s: (listed(<i> % 3) * <s>)
+
+[handlers]
+stmt:
+    try:
+        <block>
+    except Exception:
+        <block>
+stmt:
+    with suppress(Exception):
+        <block>
+stmt:
+    try:
+        <block>
+    except Exception as e:
+        v0 = <v>
+        s0 = s0 + len(str(e))
+stmt:
+    try:
+        <block>
+        if <c>:
+            raise LookupError("none")
+        v1 = <v>
+    except (ArithmeticError, LookupError):
+        s1 = <s>
+    finally:
+        f0 = f0 * 0.5
+stmt:
+    def h<=>():
+        try:
+            return <v>
+        finally:
+            state.s = <s>
+    v0 = h<=>()
+
+[found]
+stmt:
+    t<=> = <v>[<v> > <s>]
+    if len(t<=>) > <i>:
+        raise ValueError("many")
+    s0 = s0 + hy.sum(t<=>)
+stmt:
+    t<=> = <v>[<v> > <s>]
+    state.s = <s>
+    if t<=>.shape[0] == <i>:
+        raise ValueError(f"found {<i>}")
+stmt:
+    t<=> = hy.nonzero(<v> > <s>)[0]
+    for c<=> in range(len(t<=>)):
+        s1 = s1 + c<=> * 0.5
+
+[relisted]
+stmt:
+    ys<=> = [<v>]
+    for c<=> in range(<i> % 4):
+        if <c>:
+            break
+        if <c>:
+            return ys<=>
+        ys<=>.append(<v>)
+    v0 = ys<=>[-1]
+stmt:
+    z<=> = {"a": <v>}
+    for c<=> in range(3):
+        if <c>:
+            return (z<=>, <result>)
+        z<=>["a"] = z<=>["a"] * <f>
+        if <c>:
+            break
+    v1 = z<=>["a"]
+
+[views]
+v: (hy.stack([<v>, <v>]).T @ hy.stack([<s>, <s>]))
+v: (hy.stack([<v>, <v>, <v>])[::2].T @ hy.stack([<s>, <s>]))
+v: (hy.stack([<s>, <s>, <s>])[1:] @ hy.stack([<v>, <v>, <v>])[:-1])
+v: hy.sum(hy.stack([<v>, <v>]).T, axis=-1)
+v: (hy.stack([<v>, <v>]).T @ hy.broadcast_to(<s>, (2, 1))).reshape(<v>.shape)
+
 [anything]
 stmt:
     if <c>:

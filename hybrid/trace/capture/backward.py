@@ -19,6 +19,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Value
 from hybrid.ir.record import AnyRecord, Leaf, node_of, recording
 from hybrid.trace.capture.captured_graph import Backward, BackwardRequest, Capture
+from hybrid.trace.capture.surroundings import above_handlers
 from hybrid.trace.gradients.region_vjp import CotangentKind, Tape, cut, leaves_at, opened, values_of
 from hybrid.trace.regions.build import computing
 
@@ -82,7 +83,7 @@ def backward_of(capture: Capture, request: BackwardRequest) -> Backward:
         return gradient.backward
     found = gradient.further.get(request)
     if found is None:
-        found = gradient.further[request] = _derived(capture, request)
+        found = gradient.further[request] = above_handlers(lambda: _derived(capture, request))
     return found
 
 

@@ -49,25 +49,36 @@ _BESIDE = frozenset(
 def surrounded(call: Callable[[], R]) -> R:
     """``call()``, a capture, with signal handlers below it and without files."""
     swaps: list[Swap] = []
-    handlers: dict[int, tuple[Any, Any]] = {}
 
     def captured() -> R:
         _shut_files(swaps)
-        if threading.current_thread() is threading.main_thread():
-            _lower_handlers(handlers)
         return call()
 
     def put_back() -> None:
         for owner, name, before in swaps:
             setattr(owner, name, before)
+
+    return above_handlers(lambda: ending(captured, put_back))
+
+
+# Signals ------------------------------------------------------------------------------------------
+
+
+def above_handlers(call: Callable[[], R]) -> R:
+    """``call()``, which traces, with signal handlers below it: they compute as if it did not."""
+    handlers: dict[int, tuple[Any, Any]] = {}
+
+    def called() -> R:
+        if threading.current_thread() is threading.main_thread():
+            _lower_handlers(handlers)
+        return call()
+
+    def put_back() -> None:
         for number, (before, lowered) in handlers.items():
             if signal.getsignal(number) is lowered:  # the author has set no other
                 signal.signal(number, before)
 
-    return ending(captured, put_back)
-
-
-# Signals ------------------------------------------------------------------------------------------
+    return ending(called, put_back)
 
 
 class _Lowered:

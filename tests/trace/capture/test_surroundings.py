@@ -13,6 +13,7 @@ import mmap
 import os
 import pickle
 import signal
+import subprocess
 import sys
 import threading
 import weakref
@@ -188,6 +189,62 @@ def test_handlers_of_signals_compute_beside_a_capture(counter, monkeypatch):
     assert [hybridized(x).tolist() for _ in range(3)] == [expected] * 3
     assert counter.count.item() == signals, "no run repeats the handler"
     assert signal.getsignal(signal.SIGUSR1) is counter
+
+
+def test_handlers_of_signals_compute_beside_a_way_back(counter, monkeypatch):
+    """That of one of two results is derived when it is first asked for, after the capture."""
+    apply = Tracer.applied
+
+    def interrupted(self, *args, **kwargs):
+        signal.raise_signal(signal.SIGUSR1)
+        return apply(self, *args, **kwargs)
+
+    def both(x):
+        return steps(x), hy.sum(x * x)
+
+    x = hy.asarray([1.0, 2.0, 3.0])
+    x.requires_grad = True
+    hybridized = hy.hybridize(both)
+    _, second = hybridized(x)
+    with monkeypatch.context() as patch:
+        patch.setattr(Tracer, "applied", interrupted)
+        second.backward()
+    assert counter.seen and counter.seen == [6.0] * len(counter.seen)
+    assert x.grad.tolist() == [2.0, 4.0, 6.0]
+
+
+HEARD = """
+import signal
+import hybrid as hy
+
+def heard(*_):
+    heard.times += 1
+    assert hy.sum(hy.sin(hy.zeros(3)) + 2.0).tolist() == 6.0
+
+heard.times = 0
+signal.signal(signal.SIGVTALRM, heard)
+signal.setitimer(signal.ITIMER_VIRTUAL, 0.0005, 0.0005)
+
+@hy.hybridize
+def step(x):
+    for j in range(3):
+        x = hy.sin(x) * 2 if hy.sum(x) > j else hy.cos(x) + j
+    return x
+
+x = hy.ones(3)
+x.requires_grad = True
+step(x).sum().backward()
+signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+print(heard.times > 5)
+"""
+
+
+def test_handlers_of_signals_while_modules_are_imported(tmp_path):
+    """The first call of a process imports what captures; a module in parts is of no use to them."""
+    path = tmp_path / "heard.py"
+    path.write_text(HEARD)
+    done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
 
 def test_a_handler_has_the_modes_that_the_capture_began_in(counter, monkeypatch):
