@@ -8,8 +8,8 @@ from typing import IO, Any
 import onnx
 from onnx import StringStringEntryProto, TensorProto, helper
 
+from hybrid.core.output_file import is_regular, whole_file
 from hybrid.errors import OnnxError
-from hybrid.weights.write import whole_file
 
 LARGEST = 2**31 - 2**24  # bytes of weights that a file holds beside the rest: protobuf ends at 2 GB
 _SMALL = 1024  # bytes: what is below stays in the file
@@ -36,6 +36,11 @@ def save_model(model: Any, path: Path, external_data: bool | None) -> None:
         with whole_file(path) as file:
             file.write(model.SerializeToString(deterministic=True))
         return
+    if not is_regular(path):
+        raise OnnxError(
+            f"{path} is no regular file, beside which weights could lie",
+            fix="leave external_data out, or name a file",
+        )
     beside = path.with_name(path.name + ".data")
     # The data get their name first: a model never stands without them.
     with whole_file(path) as file, whole_file(beside) as data:
