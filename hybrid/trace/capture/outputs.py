@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hybrid.core.open_numbers import is_open
-from hybrid.core.tree import Several, flatten_until
+from hybrid.core.tree import Several, flatten_until, stored_items
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import CaptureError, Location
 from hybrid.ir import Value
@@ -127,7 +127,7 @@ class FreshValue:
             return
         self.made[id(value)] = value
         if isinstance(value, CONTAINERS_OF_ANY):
-            for item in value.values() if isinstance(value, dict) else value:
+            for item in stored_items(value):
                 self._find(item, is_known)
 
     def _copy(self, value: Any) -> Any:
