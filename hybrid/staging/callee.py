@@ -37,7 +37,7 @@ from hybrid.staging.sessions.variables import read, resolved
 from hybrid.staging.sessions.views import library_argument, look, ordered, refuse_partial, tracing
 from hybrid.staging.values.feed import stacked
 from hybrid.staging.values.number_kinds import for_both
-from hybrid.staging.values.texts import method_of
+from hybrid.staging.values.texts import method_of, text
 from hybrid.trace.places.code_owner import is_library, is_library_class, of_package
 from hybrid.trace.places.memos import CACHE
 from hybrid.trace.values.optional import OptionalValue
@@ -92,7 +92,17 @@ def resolve(site: Site, function: Any) -> Any:
         return for_both(made)
     if _is_framed(function) or _is_authors(function):
         return made
-    return hyb__.refusing(site, function, made)
+    return _telling(hyb__.refusing(site, function, made))
+
+
+def _telling(made: Callable[..., Any]) -> Callable[..., Any]:
+    """``made`` with a Text for the result where it is a string that shows traced values."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        found = made(*args, **kwargs)
+        return text(found) if type(found) is str else found
+
+    return call
 
 
 def _is_authors(function: Any) -> bool:
