@@ -36,7 +36,7 @@ from hybrid.programs.records import (
     ProgramOutput,
 )
 from hybrid.programs.served_sizes import TOP
-from hybrid.trace.capture.captured_graph import KINDS_IN_WORDS, Source, TreeRecipe
+from hybrid.trace.capture.captured_graph import KINDS_IN_WORDS, Source, TreeRecipe, without_tuples
 from hybrid.trace.guards.reads import Reads
 
 
@@ -315,6 +315,7 @@ class CaptureExport:
         """The outputs, and the tree of the results."""
         outputs: list[ProgramOutput] = []
         values: list[Any] = []
+        recipe = without_tuples(recipe, self.capture.objects)
         for kind, what in recipe.leaves:
             if kind in ("output", "number"):
                 type_ = self.capture.graph.results[what].type

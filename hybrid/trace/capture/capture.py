@@ -234,7 +234,7 @@ class _CaptureBuilder:
             for key, place in lasting_places.items()
             if place.written and self.changed(place, final[key])
         ]
-        for _, value in written:
+        for value in (result, *[value for _, value in written]):
             self.result_builder.known.hand_on(value, self.guards)
         self.result_builder.share([result, *[v for _, v in written], *[c.after for c in changes]])
         result_recipe = self.result_builder.recipe_of(result)
