@@ -228,6 +228,9 @@ class _CaptureBuilder:
         turned = tracer.turning.turned()
         refuse_written(tracer.indefinite_values)
         self.count_on_absent_gradients()
+        for place, _ in list(tracer.journal.half_written.values()):
+            if tracer.is_known(place.owner):
+                tracer.journal.refuse_half_written(place.owner)
         lasting_places = self.lasting_places()
         written = [
             (place, final[key])

@@ -335,6 +335,7 @@ class ResultBuilder:
             return TreeRecipe((kind, recipe.structure[1]), recipe.leaves)
         if type(made) in CONTAINERS:
             return self.recipe_of(made.copy())
+        self.root.journal.refuse_half_written(made)
         return self.recipe_of({n: v for n, v in attributes(made).items() if v is not MISSING})
 
     def refuse_hidden(self, leaf: Any) -> None:
