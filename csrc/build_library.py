@@ -57,8 +57,8 @@ def sources() -> list[Path]:
 
 
 def tools() -> list[Path]:
-    """The C files of ``hybrid-run``."""
-    return sorted(CSRC.glob("tools/*.c"))
+    """The C files of ``hybrid-run``; the library does not export how it writes files."""
+    return [*sorted(CSRC.glob("tools/*.c")), CSRC / "runtime/base/output.c"]
 
 
 def beside(folder: str) -> str:

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "runtime/base/output.h"
+
 /* NumPy has no bfloat16: two bytes of any kind. */
 static const struct {
     const char *name, *description;
@@ -264,23 +266,15 @@ bool npy_write(const char *path, const hyb_layout *layout, const void *data, cha
         header[n++] = ' ';
     header[n++] = '\n';
     const unsigned char head[] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0, (unsigned char)(n & 255), (unsigned char)(n >> 8)};
-    FILE *file = fopen(path, "wb");
-    if (!file)
-        return fail(text, "it cannot be written: %s", strerror(errno));
     const size_t nbytes = (size_t)npy_nbytes(layout);
-    errno = 0;
-    bool whole = fwrite(head, 1, sizeof head, file) == sizeof head && fwrite(header, 1, (size_t)n, file) == (size_t)n
-        && fwrite(data, 1, nbytes, file) == nbytes;
-    int error = errno; /* of the first that failed */
-    struct stat about;
-    const bool regular = fstat(fileno(file), &about) == 0 && S_ISREG(about.st_mode);
-    if (fclose(file) != 0 && whole) {
-        error = errno;
-        whole = false;
-    }
-    if (whole)
-        return true;
-    if (regular) /* not a device */
-        remove(path);
-    return fail(text, "it cannot be written: %s", strerror(error));
+    hyb_output output;
+    const char *fault = hyb_output_open(&output, path);
+    if (!fault)
+        fault = hyb_output_write(&output, head, sizeof head);
+    if (!fault)
+        fault = hyb_output_write(&output, header, (size_t)n);
+    if (!fault)
+        fault = hyb_output_write(&output, data, nbytes);
+    const char *late = hyb_output_close(&output, !fault);
+    return fault || late ? fail(text, "it cannot be written: %s", fault ? fault : late) : true;
 }

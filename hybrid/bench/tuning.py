@@ -19,6 +19,7 @@ from hybrid.bench.compare.contenders import OURS, contender, survey
 from hybrid.bench.compare.process import TIMEOUT
 from hybrid.bench.compare.rounds import Comparison, Settings, compare_case
 from hybrid.bench.registry import BenchError
+from hybrid.core.output_file import require_writable, write_text
 from hybrid.errors import ArgumentError
 from hybrid.memory import native
 
@@ -129,19 +130,12 @@ def tune(
 def write(path: Path, choices: Mapping[str, int]) -> None:
     """Keep ``choices`` for this machine in ``path``, beside what it says of others."""
     machine = native.tuning()[2]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    require_writable(path)  # no device is read
     kept = ""
     with suppress(FileNotFoundError):
         text = path.read_text(encoding="utf-8", errors="replace")
         kept = "".join(
             f"{line}\n" for line in text.splitlines() if line.split()[:1] not in ([machine], [])
         )
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.NamedTemporaryFile(
-        "w", encoding="utf-8", dir=path.parent, prefix=path.name, delete=False
-    ) as file:
-        file.write(kept + lines(machine, choices))
-    try:
-        os.replace(file.name, path)
-    except OSError:
-        os.unlink(file.name)
-        raise
+    write_text(path, kept + lines(machine, choices))

@@ -24,7 +24,7 @@ from hybrid.calls.recapture_reasons import (
     why_unpaid,
 )
 from hybrid.core.dataclass import cached_attribute
-from hybrid.core.tree import flatten
+from hybrid.core.tree import flatten, stored_items
 from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import STATE
 from hybrid.errors import CaptureError, EagerOnlyError, warn_author
@@ -57,11 +57,10 @@ def holds_array(values: Iterable[Any]) -> bool:
             continue
         if isinstance(value, np.ndarray):
             return True
-        if isinstance(value, dict):
-            value = value.values()
-        elif not isinstance(value, (list, tuple)):
+        if not isinstance(value, (list, tuple, dict)):
             continue
-        if not PLAIN.issuperset(map(type, value)) and holds_array(value):
+        items = stored_items(value)
+        if not PLAIN.issuperset(map(type, items)) and holds_array(items):
             return True
     return False
 

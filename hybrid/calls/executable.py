@@ -46,6 +46,7 @@ from hybrid.trace.capture.captured_graph import (
     OpenAxes,
     Plans,
     build,
+    build_objects,
 )
 from hybrid.trace.gradients.region_vjp import kinds_of, tensors_of
 from hybrid.trace.gradients.replay_run import followed
@@ -223,7 +224,8 @@ class Planned:
     def replays(self) -> bool:
         """Whether ``replayed`` does all that a run does."""
         capture = self.capture
-        return not (capture.place_writes or capture.given or capture.objects)
+        made = [built for built in capture.objects if not built.is_tuple]
+        return not (capture.place_writes or capture.given or made)
 
     def replayed(self, leaves: Sequence[Any]) -> Any:
         """The results of a run, by the current interpreter, node by node."""
@@ -234,7 +236,9 @@ class Planned:
             if source in capture.lasting:
                 results[output].record = tensors[source].record
             current().assign(tensors[source], results[output])
-        return build(capture.result, results, leaves, dict(enumerate(tensors)))
+        sources: dict[Any, Any] = dict(enumerate(tensors))
+        build_objects(capture.objects, results, leaves, sources)
+        return build(capture.result, results, leaves, sources)
 
     def _record(
         self, tensors: list[Tensor], datas: list[Any], results: list[Tensor], buffers: list[Any]

@@ -23,6 +23,7 @@ from hybrid.bench.compare.serve import CLOCKS
 from hybrid.bench.limits import Limits, measure
 from hybrid.cli.tables import print_whole, progress_bar
 from hybrid.cli.user_input import fail, require_writable, set_threads
+from hybrid.core.output_file import write_text
 from hybrid.errors import ArgumentError, HybridError
 from hybrid.memory import native
 
@@ -100,9 +101,9 @@ def compare(
     show(found, settings, limits)
     if json_path is not None:
         written = json.dumps(document(found, settings, limits), indent=2)
-        json_path.write_text(written + "\n", encoding="utf-8")
+        write_text(json_path, written + "\n")
     if html_path is not None:
-        html_path.write_text(page(found, settings, limits), encoding="utf-8")
+        write_text(html_path, page(found, settings, limits))
     if interrupted:
         raise typer.Exit(130)
     if fail_below is not None and (late := slower(found, fail_below)):

@@ -23,6 +23,7 @@ from hybrid.bench.compressed_models import (
 from hybrid.bench.report import duration, facts
 from hybrid.cli.tables import figures_table, print_whole, show_machine
 from hybrid.cli.user_input import fail, require_writable, set_threads
+from hybrid.core.output_file import write_text
 from hybrid.errors import HybridError
 
 
@@ -65,7 +66,7 @@ def compress(
     late = [f"{case.name}, {row.way.words}" for case, _, rows in found for row in rows
             if not row.is_within]  # fmt: skip
     if json_path is not None:
-        json_path.write_text(json.dumps(document(found), indent=2) + "\n", encoding="utf-8")
+        write_text(json_path, json.dumps(document(found), indent=2) + "\n")
     if late:
         fail(f"more is lost than may be: {'; '.join(late)}", code=1)
 

@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import typer
 
 from hybrid.calls.dynamic_axes import Dim
+from hybrid.core import output_file
 from hybrid.core.types import DTYPES, TensorType, tensor_type
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, HybridError
@@ -49,12 +50,15 @@ def set_threads(threads: int | None) -> None:
 def require_writable(option: str, path: Path) -> None:
     """Fail now rather than after minutes of work."""
     try:
-        existed = path.exists()
-        path.open("a", encoding="utf-8").close()
-        if not existed:
-            path.unlink()
+        output_file.require_writable(path)
     except OSError as error:
         fail(f"{option} {path} cannot be written: {error.strerror}.")
+
+
+def tell_written(path: Path, also: str = "") -> None:
+    """Print how large a file is that was written; nothing for what has no size, as /dev/stdout."""
+    if output_file.is_regular(path):
+        typer.echo(f"{path}: {path.stat().st_size:,} bytes{also}")
 
 
 def load_program(path: Path, *, whole: bool = False) -> Any:

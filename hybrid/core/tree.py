@@ -7,8 +7,8 @@
 from __future__ import annotations
 
 import functools
-from collections import OrderedDict
-from collections.abc import Callable, Container, Sequence
+from collections import OrderedDict, deque
+from collections.abc import Callable, Collection, Container, Sequence
 from typing import Any
 
 from hybrid.errors import ArgumentTypeError
@@ -137,11 +137,39 @@ def holds_itself(tree: Any) -> bool:
             if id(value) in around:
                 return True
             around.append(id(value))
-            rest += [_END, *(value.values() if isinstance(value, dict) else value)]
+            rest += [_END, *stored_items(value)]
     return False
 
 
 _END = object()  # behind the items of a container
+
+
+# What containers hold, past any methods of a class of the author's --------------------------------
+
+_BASES = (list, tuple, OrderedDict, dict, deque, set, frozenset)
+
+
+def base_of(container: Any) -> Any:
+    """The class of Python's own whose content ``container`` has."""
+    return next(base for base in _BASES if isinstance(container, base))
+
+
+def stored_items(container: Any) -> Collection[Any]:
+    """What a container holds, of a dict its values; the author's ``__iter__`` is not called."""
+    base = base_of(container)
+    if issubclass(base, dict):
+        return list(base.values(container))
+    return container if type(container) is base else list(base.__iter__(container))
+
+
+def stored_pairs(mapping: dict[Any, Any]) -> list[tuple[Any, Any]]:
+    """The keys and values that a dict holds; the author's ``items`` is not called."""
+    return list(base_of(mapping).items(mapping))
+
+
+def stored_item(container: Any, key: Any) -> Any:
+    """What a list, tuple, deque or dict holds at ``key``; ``__getitem__`` is not the author's."""
+    return base_of(container).__getitem__(container, key)
 
 
 def _leaf(value: Any, leaves: list[Any]) -> Structure:

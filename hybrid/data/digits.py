@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from hybrid.core.output_file import whole_file
+
 TRAIN = 1437  # of 1797: four fifths
 DATA = files("hybrid.data") / "shipped" / "digits.npz"
 
@@ -40,9 +42,9 @@ def rebuild(path: Path) -> None:
     from sklearn.datasets import load_digits  # from the `bench` extra
 
     digits = load_digits()
-    np.savez_compressed(
-        path, images=digits.images.astype(np.uint8), labels=digits.target.astype(np.uint8)
-    )
+    images, labels = digits.images.astype(np.uint8), digits.target.astype(np.uint8)
+    with whole_file(path) as file:
+        np.savez_compressed(file, images=images, labels=labels)
 
 
 if __name__ == "__main__":

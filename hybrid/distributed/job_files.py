@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
-import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -45,18 +43,7 @@ def save(path: str | os.PathLike[str], **things: Any) -> None:
         )
     state: dict[str, Any] = {name: _state_of(thing) for name, thing in things.items()}
     state[RANDOM] = default_generator().state.detach()
-    on_rank_0(world_channel(), f"write {os.fsdecode(path)}", lambda: _write(path, state))
-
-
-def _write(path: str | os.PathLike[str], state: Mapping[str, Any]) -> None:
-    """Write the file; what ranks that were killed have left of it unfinished goes."""
-    write(path, state)
-    folder, name = os.path.split(os.path.realpath(os.fsdecode(path)))
-    unfinished = re.compile(re.escape(name) + r"\.[0-9a-f]{8}\.tmp")
-    for left in os.listdir(folder):
-        if unfinished.fullmatch(left):
-            with contextlib.suppress(OSError):
-                os.unlink(os.path.join(folder, left))
+    on_rank_0(world_channel(), f"write {os.fsdecode(path)}", lambda: write(path, state))
 
 
 def load(path: str | os.PathLike[str], **things: Any) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from hybrid.core.dataclass import dataclass, replace
+from hybrid.core.output_file import write_text
 from hybrid.core.timing import Span, noting
 from hybrid.eager.profile_tables import ProfileTable, cut, duration, line_of
 from hybrid.eager.transfer_timings import (
@@ -230,8 +231,7 @@ class Profile:
 def write_trace(path: str | os.PathLike[str], events: Sequence[dict[str, Any]]) -> None:
     """Write ``events`` as JSON that chrome://tracing and ui.perfetto.dev show."""
     text = json.dumps({"traceEvents": events, "displayTimeUnit": "ns"})
-    with open(path, "w", encoding="utf-8") as file:
-        file.write(text)
+    write_text(path, text)
 
 
 def profile(limit: int = 1_000_000) -> Profile:

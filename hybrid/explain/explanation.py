@@ -9,6 +9,7 @@ from typing import Any
 
 from hybrid.core.dataclass import dataclass
 from hybrid.core.imports import above
+from hybrid.core.output_file import write_text
 from hybrid.errors import GraphError
 from hybrid.ir import Graph
 
@@ -106,7 +107,7 @@ class Explanation:
         """Write it as one page: no script, nothing to fetch; gives the path back."""
         target = Path(path)
         try:
-            target.write_text(above.explanation_page(self), encoding="utf-8")
+            write_text(target, above.explanation_page(self))
         except OSError as error:
             raise GraphError(
                 f"{target} cannot be written: {error.strerror}",

@@ -6,6 +6,7 @@ import types
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hybrid.core.tree import stored_items, stored_pairs
 from hybrid.eager.tensor import Tensor
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.guard import Guard
@@ -45,7 +46,8 @@ def is_plain(value: Any) -> bool:
         if isinstance(value, CONTAINERS):
             if id(value) not in seen:  # it may hold itself
                 seen.add(id(value))
-                rest += [*value, *(value.values() if isinstance(value, dict) else ())]
+                rest += stored_items(value)
+                rest += [key for key, _ in stored_pairs(value)] if isinstance(value, dict) else ()
         elif not isinstance(value, ATOMS):
             return False
     return True

@@ -8,6 +8,7 @@ import subprocess
 from os import PathLike
 from pathlib import Path
 
+from hybrid.core.output_file import write_text
 from hybrid.errors import ArgumentError, GraphError
 from hybrid.ir.graph import Graph
 from hybrid.ir.show_dot import dot_source
@@ -40,7 +41,7 @@ def show_graph(graph: Graph, path: str | PathLike[str] | None = None) -> Path:
     else:
         drawing = _run(dot, dot_source(graph), target)
     try:
-        target.write_text(drawing, encoding="utf-8")
+        write_text(target, drawing)
     except OSError as error:
         raise GraphError(
             f"{target} cannot be written: {error.strerror}",

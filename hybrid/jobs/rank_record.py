@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.output_file import write_text
 from hybrid.memory import native
 from hybrid.memory.channels import reach
 from hybrid.memory.work_queue import drain_all
@@ -78,7 +79,7 @@ class RankRecord:
             "symbols": [_written(symbol) for symbol in symbols],
             "events": rows,
         }
-        path.write_text(json.dumps(written), encoding="utf-8")
+        write_text(path, json.dumps(written))
 
     def _plans(self) -> list[int]:
         return sorted({number for number, _ in self._traffic})

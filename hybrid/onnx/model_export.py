@@ -29,7 +29,7 @@ from hybrid.ops.shapes.creation import fill
 from hybrid.ops.support.operand_checks import plural, require_choice
 from hybrid.passes.scalar.dce import dce
 from hybrid.programs.program_cells import ProgramCells
-from hybrid.trace.capture.captured_graph import KINDS_IN_WORDS, Source
+from hybrid.trace.capture.captured_graph import KINDS_IN_WORDS, Source, without_tuples
 from hybrid.trace.guards.reads import Reads
 
 _FIRST = 64  # sizes of an axis for which conditions are tried
@@ -364,7 +364,8 @@ class _Exported:
         }
         results: list[Value] = []
         nodes: list[Node] = []
-        for kind, what in self.capture.result.leaves:
+        result = without_tuples(self.capture.result, self.capture.objects)
+        for kind, what in result.leaves:
             value = self.call.leaves[what] if kind == "argument" else what
             if kind == "argument" and what in arguments:  # what it is after the call
                 results.append(arguments[what])

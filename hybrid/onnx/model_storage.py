@@ -18,8 +18,8 @@ from typing import IO, Any
 import onnx
 from onnx import StringStringEntryProto, TensorProto, helper
 
+from hybrid.core.output_file import is_regular, whole_file
 from hybrid.errors import OnnxError
-from hybrid.weights.write import whole_file
 
 LARGEST = 2**31 - 2**24  # bytes of weights that a file holds beside the rest: protobuf ends at 2 GB
 _SMALL = 1024  # bytes: what is below stays in the file
@@ -48,6 +48,7 @@ def save_model(model: Any, path: Path, external_data: bool | None) -> None:
             own.add(_write_data(tensors, path))
         with whole_file(path) as file:  # after its data: a model never stands without them
             file.write(model.SerializeToString(deterministic=True))
+<<<<<<< HEAD
     except BaseException:
         _remove(own - before)
         raise
@@ -77,6 +78,21 @@ def _write_data(tensors: Sequence[Any], path: Path) -> Path:
         for tensor in tensors:
             _move(tensor, data, beside.name)
     return beside
+=======
+        return
+    if not is_regular(path):
+        raise OnnxError(
+            f"{path} is no regular file, beside which weights could lie",
+            fix="leave external_data out, or name a file",
+        )
+    beside = path.with_name(path.name + ".data")
+    # The data get their name first: a model never stands without them.
+    with whole_file(path) as file, whole_file(beside) as data:
+        for tensor in model.graph.initializer:
+            if len(tensor.raw_data) >= _SMALL:
+                _move(tensor, data, beside.name)
+        file.write(model.SerializeToString(deterministic=True))
+>>>>>>> files16
 
 
 def _move(tensor: Any, data: IO[bytes], name: str) -> None:

@@ -37,7 +37,7 @@ from hybrid.programs.records import (
     ProgramOutput,
 )
 from hybrid.programs.served_sizes import TOP
-from hybrid.trace.capture.captured_graph import KINDS_IN_WORDS, Source, TreeRecipe
+from hybrid.trace.capture.captured_graph import KINDS_IN_WORDS, Source, TreeRecipe, without_tuples
 from hybrid.trace.guards.reads import Reads
 
 _DTYPES = {bool: bool_, int: int64, float: float64}  # of tensors that are numbers to Python
@@ -334,6 +334,7 @@ class CaptureExport:
         """The outputs, and the tree of the results."""
         outputs: list[ProgramOutput] = []
         values: list[Any] = []
+        recipe = without_tuples(recipe, self.capture.objects)
         for kind, what in recipe.leaves:
             if kind in ("output", "number"):
                 type_ = self.known.results[what].type

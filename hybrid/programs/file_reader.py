@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.output_file import whole_file
 from hybrid.core.types import DTYPES, TensorType, tensor_type
 from hybrid.errors import ProgramError
 from hybrid.memory import native
@@ -27,7 +28,6 @@ from hybrid.programs.records import (
     Role,
     Symbol,
 )
-from hybrid.weights.write import whole_file
 
 _DEEPEST = 100  # trees of arguments and results
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.output_file import whole_file
 from hybrid.errors import Location, ProgramError
 from hybrid.memory import native
 from hybrid.memory.native import PlanArrays
@@ -25,7 +26,6 @@ from hybrid.programs.records import (
     ProgramOutput,
     ProgramRecord,
 )
-from hybrid.weights.write import whole_file
 
 MAGIC = b"\x89HYB\r\n\x1a\n"
 MAJOR, MINOR = 1, 0

@@ -11,8 +11,8 @@ import os
 from typing import Any
 
 from hybrid.core.imports import optional
+from hybrid.core.output_file import whole_file
 from hybrid.errors import ProgramError
-from hybrid.weights.write import whole_file
 
 NBYTES = 64  # of a signature
 MOST_KEY = 1 << 16  # bytes of a key file: one has about a hundred

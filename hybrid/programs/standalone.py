@@ -10,6 +10,7 @@ import os
 import re
 from pathlib import Path
 
+from hybrid.core.output_file import whole_file
 from hybrid.core.package import sources_dir
 from hybrid.core.types import DTYPES
 from hybrid.errors import ProgramError
@@ -94,16 +95,18 @@ def write_standalone(path: str | os.PathLike[str], folder: str | os.PathLike[str
     ``hybrid-run`` does, with the same bits.  Raises ProgramError if the file is damaged, or the
     folder holds anything.
     """
-    file, target = ProgramFile(path), Path(folder)
+    program, target = ProgramFile(path), Path(folder)
     target.mkdir(parents=True, exist_ok=True)
     if any(target.iterdir()):
         raise ProgramError(f"{target} is not empty", fix="give a folder that is not there")
-    used = [(file.text(row["name"]), int(row["dtype"])) for row in file.rows["kernels"]]
-    messages = not file.step_kinds().isdisjoint([kind for kind, _ in native.MESSAGE_STEPS.values()])
-    sizes = len(file.rows["symbols"]) > 0
+    used = [(program.text(row["name"]), int(row["dtype"])) for row in program.rows["kernels"]]
+    messages = not program.step_kinds().isdisjoint(
+        [kind for kind, _ in native.MESSAGE_STEPS.values()]
+    )
+    sizes = len(program.rows["symbols"]) > 0
     families = sorted({_family(name, dtype) for name, dtype in used})
     made = {
-        "program.hyb": bytes(file.content),
+        "program.hyb": bytes(program.content),
         "program.c": _PROGRAM.encode(),
         "Makefile": _MAKEFILE.encode(),
         _SELECTION: _selection(used, families, messages, sizes).encode(),
@@ -112,7 +115,8 @@ def write_standalone(path: str | os.PathLike[str], folder: str | os.PathLike[str
     }
     for name, content in {**_sources(families), **made}.items():
         (target / name).parent.mkdir(parents=True, exist_ok=True)
-        (target / name).write_bytes(content)
+        with whole_file(target / name, durable=False) as file:
+            file.write(content)
 
 
 def _family(name: str, dtype: int) -> str:

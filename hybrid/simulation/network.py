@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 from hybrid.core.dataclass import dataclass, field, replace
+from hybrid.core.output_file import write_text
 from hybrid.errors import ArgumentError, HybridError
 from hybrid.memory.channels import SMALL_SUM
 from hybrid.plan.traffic import WAIT
@@ -217,7 +218,7 @@ def write_levels(path: Path, levels: Mapping[str, Level]) -> None:
         }
         for name, level in levels.items()
     }
-    path.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(rows, indent=2) + "\n")
 
 
 def read_levels(path: Path) -> dict[str, Level]:

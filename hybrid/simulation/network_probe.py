@@ -10,11 +10,11 @@ import json
 import statistics
 import sys
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import hybrid as hy
 import hybrid.distributed as dist
+from hybrid.core.output_file import write_text
 
 SIZES = (1 << 6, 1 << 12, 1 << 15, 1 << 17, 1 << 19, 1 << 21, 1 << 23)  # bytes that move
 ROUNDS = 31
@@ -70,7 +70,7 @@ def main(path: str) -> None:
     dist.init(timeout=120)
     found = list(measured(dist.size()))
     if dist.rank() == 0:
-        Path(path).write_text(json.dumps(found), encoding="utf-8")
+        write_text(path, json.dumps(found))
 
 
 if __name__ == "__main__":

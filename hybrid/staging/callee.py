@@ -37,8 +37,9 @@ from hybrid.staging.sessions.variables import read, resolved
 from hybrid.staging.sessions.views import library_argument, look, ordered, refuse_partial, tracing
 from hybrid.staging.values.feed import stacked
 from hybrid.staging.values.number_kinds import for_both
-from hybrid.staging.values.texts import method_of
-from hybrid.trace.places.code_owner import is_library, is_library_class, of_package
+from hybrid.staging.values.optional_operands import MOST, chosen
+from hybrid.staging.values.texts import method_of, text
+from hybrid.trace.places.code_owner import CONTAINERS, is_library, is_library_class, of_package
 from hybrid.trace.places.memos import CACHE
 from hybrid.trace.values.optional import OptionalValue
 from hybrid.trace.values.traced_text import Text
@@ -70,6 +71,30 @@ def callee(site: Site, function: Any) -> Any:
     return resolve(site, function) if tracing() else function
 
 
+def choosing(site: Site, function: Any) -> Any:
+    """``callee``, of a call among whose arguments some may be None on some paths."""
+    if not tracing():
+        return function
+    made = resolve(site, function)
+    if _is_framed(function) or isinstance(getattr(function, "__self__", None), CONTAINERS):
+        return made
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if OptionalValue not in map(type, (*args, *kwargs.values())):
+            return made(*args, **kwargs)
+        return chosen(made, args, kwargs, 0 if _gives_no_choice(function) else MOST)
+
+    return call
+
+
+def _gives_no_choice(function: Any) -> bool:
+    """Whether ``function`` gives a text, or what runs later: no run chooses between such."""
+    function = getattr(function, "__func__", function)
+    if any(function is other for other in (functools.partial, str, repr, ascii, format)):
+        return True
+    return inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function)
+
+
 def result(value: Any) -> Any:
     """A call's result; where only some paths return one, the plan checks that there is one."""
     return read(value, "what is returned here") if isinstance(value, OptionalValue) else value
@@ -92,7 +117,17 @@ def resolve(site: Site, function: Any) -> Any:
         return for_both(made)
     if _is_framed(function) or _is_authors(function):
         return made
-    return hyb__.refusing(site, function, made)
+    return _telling(hyb__.refusing(site, function, made))
+
+
+def _telling(made: Callable[..., Any]) -> Callable[..., Any]:
+    """``made`` with a Text for the result where it is a string that shows traced values."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        found = made(*args, **kwargs)
+        return text(found) if type(found) is str else found
+
+    return call
 
 
 def _is_authors(function: Any) -> bool:

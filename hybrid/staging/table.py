@@ -20,7 +20,7 @@ CONVERTED_BY: dict[str, tuple[str, ...]] = {
     "constructs.while_": ("while_",),
     "constructs.with_": ("managed", "with_"),
     # Expressions
-    "callee": ("callee", "result", "shown"),
+    "callee": ("callee", "choosing", "result", "shown"),
     "constructs.compare": ("compare", "compare_test"),
     "constructs.logic": (
         "and_",

@@ -7,17 +7,15 @@ name.
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import json
 import os
-import shutil
-from collections.abc import Iterator, Mapping
-from typing import IO, Any
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
 from hybrid.core.imports import optional
+from hybrid.core.output_file import whole_file
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor, refused_part
 from hybrid.errors import ArgumentError, ArgumentTypeError
@@ -63,45 +61,9 @@ def save(state: Any, path: Any, *, metadata: Mapping[str, str] | None = None) ->
         for tensor in kept.values():
             file.write(native.view(tensor.content, tensor.nbytes))
         file.flush()
-        with safetensors.safe_open(file.name, framework="numpy"):
-            pass
-
-
-@contextlib.contextmanager
-def whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
-    """A file to write, which gets its name at the end of the block.
-
-    Whatever goes wrong before, a file that was there is still there.
-    """
-    path = os.path.realpath(os.fsdecode(path))
-    folder = os.path.dirname(path)
-    if os.path.isdir(path):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
-    if not os.path.isdir(folder):
-        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), folder)
-    unfinished = f"{path}.{os.urandom(4).hex()}.tmp"
-    try:
-        with open(unfinished, "xb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        with contextlib.suppress(FileNotFoundError):
-            shutil.copymode(path, unfinished)
-        os.replace(unfinished, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(unfinished)
-        raise
-    _settle(folder)
-
-
-def _settle(folder: str) -> None:
-    """Have the new name of a file on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+        if isinstance(file.name, str):  # not the number of an open descriptor
+            with safetensors.safe_open(file.name, framework="numpy"):
+                pass
 
 
 def _in_order(state: Any, path: Any) -> tuple[Any, str | os.PathLike[str]]:

@@ -179,6 +179,10 @@ def test_a_program_that_stands_alone(folder: Path) -> None:
         "export", folder / "x.npy", "--standalone", folder / "other"
     )
     assert "--standalone" in failure("export", file, "--standalone", folder / "x.npy")
+    into = ("export", source, "-i", "f32[2,4]", "-o", "/dev/null", "--standalone", folder / "other")
+    assert failure(*into) == (
+        "hybrid: --output /dev/null is no regular file, from which --standalone could be made."
+    )
 
 
 def test_a_library_that_cannot_be_built(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -224,7 +224,7 @@ def test_commands_that_do_not_fit(folder: Path) -> None:
             "--output gone/y.npy: it cannot be written: No such file or directory"
         ),
         ("digits.hyb", "predict", "-i", "xb.npy", "-o", "/dev/full"): (
-            "--output /dev/full: it cannot be written: No space left on device"
+            "--output /dev/full: it cannot be written: it is no regular file"
         ),
         ("digits.hyb", "--repeat", "0"): "--repeat 0: not a whole number from 1 on",
         ("digits.hyb", "--seconds", "nan"): "--seconds nan: not a number of seconds",

@@ -66,6 +66,33 @@ def set_in_a_loop(x):
     return y
 
 
+class Shared:
+    """Has an attribute that its objects do not have themselves."""
+
+    best = 0.0
+
+
+@around
+def hiding_that_of_the_class(wrap, x):
+    S.shared = Shared()
+    wrap(set_on_one_path)(x)
+    return S.shared.best
+
+
+@around
+def with_one_of_its_own(wrap, x):
+    S.shared = Shared()
+    S.shared.best = Shared.best
+    wrap(set_on_one_path)(x)
+    return S.shared.best
+
+
+def set_on_one_path(x):
+    if hy.sum(x) > 0:
+        S.shared.best = 1.5
+    return x
+
+
 def first_set_on_a_module(x):
     if hy.sum(x) > 0:
         S.net.last = x * 2
@@ -470,6 +497,8 @@ ROWS = [
         (set_in_a_loop,)),
     Row(first_set_on_a_module, "give it the attribute last before the call, None say",
         (set_on_a_module,)),
+    Row(hiding_that_of_the_class, "give the object itself the attribute best before the call",
+        (with_one_of_its_own,)),
     Row(first_set_to_a_number_of_a_run, "give it the attribute new before the call, a tensor, and "
         "write to that (SimpleNamespace.new.assign(...))", (tensor_there_before,)),
     Row(first_set_to_a_list, "give it the attribute new before the call, a list of as many items",

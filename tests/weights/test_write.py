@@ -163,7 +163,9 @@ def test_a_traced_value_is_not_saved(tmp_path):
 def test_places_that_cannot_be_written(tmp_path):
     with pytest.raises(IsADirectoryError, match=f"Is a directory: '{tmp_path}'"):
         hy.save(tmp_path, NET)
-    with pytest.raises(FileNotFoundError, match=f"No such file or directory: '{tmp_path}/none'"):
+    with pytest.raises(
+        FileNotFoundError, match=f"No such file or directory: '{tmp_path}/none/model'"
+    ):
         hy.save(tmp_path / "none" / "model", NET)
     assert os.listdir(tmp_path) == []
 

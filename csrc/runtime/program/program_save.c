@@ -1,33 +1,22 @@
 /* program_save.c - writes a program as the file that it was, with its cells as they are. */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <unistd.h>
-
+#include "runtime/base/output.h"
 #include "runtime/program/program.h"
 
-enum { PATH = 4096, TRIES = 100 };
-
-/* A stretch of a file on its way out, which is hashed. */
+/* A file on its way out. */
 typedef struct {
-    int descriptor;
+    hyb_output output;
     uint64_t written;
 } sink;
 
+static hyb_status result_of(const char *fault)
+{
+    return fault ? hyb_fail(HYB_BAD_FILE, "%s", fault) : HYB_OK;
+}
+
 static hyb_status put(sink *to, const void *bytes, size_t n)
 {
-    for (const char *at = bytes; n > 0;) {
-        const ssize_t done = write(to->descriptor, at, n);
-        if (done < 0 && errno == EINTR)
-            continue;
-        if (done <= 0)
-            return hyb_fail(HYB_BAD_FILE, "%s", done < 0 ? strerror(errno) : "it takes no more bytes");
-        at += done;
-        n -= (size_t)done;
-        to->written += (uint64_t)done;
-    }
-    return HYB_OK;
+    to->written += n;
+    return result_of(hyb_output_write(&to->output, bytes, n));
 }
 
 static hyb_status pad(sink *to, uint64_t offset)
@@ -85,42 +74,24 @@ static hyb_status write_all(const hyb_program *program, const char *data, sink *
     return pad(to, header->nbytes);
 }
 
-/* A new file beside `path`, whose own path is written to `beside`; -1: there can be none. */
-static int open_beside(const char *path, char *beside)
-{
-    static _Atomic unsigned int saved; /* by this process: others may be written to the same path */
-    for (int i = 0; i < TRIES; i++) {
-        snprintf(beside, PATH, "%s.%ld.%u.part", path, (long)getpid(), saved++);
-        const int found = open(beside, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-        if (found >= 0 || errno != EEXIST)
-            return found;
-    }
-    return -1;
-}
-
 hyb_status hyb_program_save(hyb_program *program, const char *path)
 {
-    char beside[PATH];
-    if (!path || strlen(path) > PATH - 64)
-        return hyb_fail(HYB_BAD_ARGUMENT, "a path of at most %d bytes is needed", PATH - 64);
+    if (!path)
+        return hyb_fail(HYB_BAD_ARGUMENT, "a path is needed");
     pthread_rwlock_rdlock(&program->lock);
     char *data = data_of(program);
     pthread_rwlock_unlock(&program->lock);
     if (!data)
         return HYB_NO_MEMORY;
-    sink to = {open_beside(path, beside), 0};
-    hyb_status status = to.descriptor < 0 ? hyb_fail(HYB_BAD_FILE, "%s", strerror(errno)) : write_all(program, data, &to);
-    if (status == HYB_OK && fsync(to.descriptor) != 0)
-        status = hyb_fail(HYB_BAD_FILE, "%s", strerror(errno));
-    if (to.descriptor >= 0 && close(to.descriptor) != 0 && status == HYB_OK)
-        status = hyb_fail(HYB_BAD_FILE, "%s", strerror(errno));
-    if (status == HYB_OK && rename(beside, path) != 0)
-        status = hyb_fail(HYB_BAD_FILE, "%s", strerror(errno));
-    if (status != HYB_OK) {
+    sink to = {.written = 0};
+    hyb_status status = result_of(hyb_output_open(&to.output, path));
+    if (status == HYB_OK)
+        status = write_all(program, data, &to);
+    const char *fault = hyb_output_close(&to.output, status == HYB_OK);
+    if (fault)
+        status = result_of(fault);
+    if (status != HYB_OK)
         hyb_fail_in(status, path);
-        if (to.descriptor >= 0)
-            unlink(beside);
-    }
     hyb_free(data);
     return status;
 }

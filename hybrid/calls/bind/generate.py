@@ -33,7 +33,14 @@ from hybrid.memory import native
 from hybrid.memory.buffers import UNSHARED, UNSHARED_DATA
 from hybrid.ops.flow.control import py_call
 from hybrid.plan import Plan
-from hybrid.trace.capture.captured_graph import Capture, PlaceWrite, Source, TreeRecipe, build
+from hybrid.trace.capture.captured_graph import (
+    Capture,
+    PlaceWrite,
+    Source,
+    TreeRecipe,
+    build,
+    tuples_in_order,
+)
 from hybrid.trace.places.address import GIVEN, Address, ArgumentLeaf
 from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.places.objects import empty, filled
@@ -453,9 +460,12 @@ class Binding(Loops):
         for output in capture.variables:
             w.line(f"r{output}.requires_grad = True")
         self._aliases()
-        for i, built in enumerate(capture.objects):
+        others = [(i, built) for i, built in enumerate(capture.objects) if not built.is_tuple]
+        for i, built in others:
             w.line(f"o{i} = {w.name('empty', empty)}({w.name('class', built.kind)})")
-        for i, built in enumerate(capture.objects):
+        for i in tuples_in_order(capture.objects):
+            w.line(f"o{i} = {self._value(capture.objects[i].recipe, results)}")
+        for i, built in others:
             w.line(f"{w.name('fill', filled)}(o{i}, {self._value(built.recipe, results)})")
         writes = []
         for write in [*capture.place_writes, None]:  # what is built may find no memory: so first

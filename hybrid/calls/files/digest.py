@@ -31,7 +31,7 @@ from hybrid.autodiff.function_gradients import Varied
 from hybrid.calls.files.purity import impure_names, is_pure_module, makes_sets
 from hybrid.calls.files.tokens import Tokens, Unkeepable, functions_of, type_of, with_location
 from hybrid.core.package import is_of_hybrid, module_of
-from hybrid.core.tree import LEAF, Structure
+from hybrid.core.tree import LEAF, Structure, stored_items, stored_pairs
 from hybrid.core.types import DType, TensorType
 from hybrid.eager.inplace_launch import Calls
 from hybrid.eager.tensor import Tensor
@@ -232,17 +232,18 @@ class ReadsDigest(Tokens):
         if kind is tuple and _ATOMS.issuperset(map(type, value)):
             self.say("tuple of", value)
             return
+        items = stored_pairs(value) if isinstance(value, dict) else stored_items(value)
         if kind is tuple or kind in _PLAIN_CONTAINERS:
-            self.say(kind.__name__, len(value))
+            self.say(kind.__name__, len(items))
         else:
-            self.say("items", len(value))
+            self.say("items", len(items))
             self.value(kind)
         if isinstance(value, dict):
-            for key, item in value.items():
+            for key, item in items:
                 self.value(key)
                 self.value(item)
         else:  # those of sets as they come: another order is another digest
-            for item in value:
+            for item in items:
                 self.value(item)
         if kind is defaultdict:
             self.value(value.default_factory)

@@ -14,18 +14,16 @@ import json
 import os
 import stat
 import sys
-import threading
-import time
 import warnings
 from typing import Any
 
 from hybrid.calls.files.trust import key, mac, make_folder, require_own, same
+from hybrid.core.output_file import remove_abandoned, whole_file
 from hybrid.errors import author_frame
 
 SUFFIX = ".plan"
 FORMAT = "hybrid-plan 5"
 LARGEST = 64 << 20  # bytes of one file
-_STALE = 3600.0  # seconds after which a file that was never finished is taken away
 
 
 class Damaged(Exception):
@@ -120,21 +118,8 @@ def save(folder: str, digest: str, entry: dict[str, Any], limit: int) -> None:
         raise OSError(f"{len(content)} bytes are more than there is room for")
     make_folder(folder)
     require_own(folder)
-    unfinished = os.path.join(folder, f".{digest}.{os.getpid()}.{threading.get_ident()}.part")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-    try:
-        descriptor = os.open(unfinished, flags, 0o600)
-    except FileExistsError:  # of a process that had this number, and ended
-        os.unlink(unfinished)
-        descriptor = os.open(unfinished, flags, 0o600)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(content)
-        os.replace(unfinished, path_of(folder, digest))
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(unfinished)
-        raise
+    with whole_file(path_of(folder, digest), mode=0o600, durable=False) as file:
+        file.write(content)
     trim(folder, limit)
 
 
@@ -161,18 +146,8 @@ def trim(folder: str, limit: int) -> int:
             os.unlink(path)
             gone += 1
         total -= size
-    _sweep(folder)
+    remove_abandoned(folder)
     return gone
-
-
-def _sweep(folder: str) -> None:
-    """Delete unfinished files of processes that have ended."""
-    with contextlib.suppress(OSError), os.scandir(folder) as listing:
-        for item in listing:
-            if item.name.startswith(".") and item.name.endswith(".part"):
-                with contextlib.suppress(OSError):
-                    if time.time() - item.stat().st_mtime > _STALE:
-                        os.unlink(item.path)
 
 
 _warned: set[str] = set()

@@ -12,6 +12,8 @@ import os
 import stat
 from _operator import _compare_digest as same  # in constant time; hmac would load much more
 
+from hybrid.core.output_file import unfinished_file
+
 try:
     from _sha2 import sha256  # without the library that hashlib loads, which takes milliseconds
 except ImportError:
@@ -100,15 +102,11 @@ def key() -> bytes:
 def _make_key(path: str) -> None:
     """Write a new key to ``path`` atomically."""
     make_folder(os.path.dirname(path))
-    unfinished = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
-    descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with open(descriptor, "wb") as file:
-            file.write(os.urandom(KEY_BYTES))
+    with unfinished_file(path, 0o600) as file:
+        file.write(os.urandom(KEY_BYTES))
+        file.flush()
         with contextlib.suppress(FileExistsError):  # another process was faster: its key counts
-            os.link(unfinished, path)
-    finally:
-        os.unlink(unfinished)
+            os.link(file.name, path)
 
 
 def mac(secret: bytes, content: bytes) -> str:

@@ -27,6 +27,7 @@ from hybrid.cli.bench_compress import compress
 from hybrid.cli.bench_scale import scaling
 from hybrid.cli.tables import figures_table, plain_table, print_whole, progress_bar, show_machine
 from hybrid.cli.user_input import fail, require_writable, set_threads
+from hybrid.core.output_file import write_text
 from hybrid.errors import HybridError
 from hybrid.memory import native
 
@@ -207,7 +208,7 @@ def prepare(threads: int | None, repeat: int | None, json_path: Path | None) -> 
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    path.write_text(json.dumps(content, indent=2) + "\n", encoding="utf-8")
+    write_text(path, json.dumps(content, indent=2) + "\n")
 
 
 def run_all(chosen: list[Workload], repeat: int | None) -> list[Result]:

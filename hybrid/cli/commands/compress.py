@@ -11,7 +11,7 @@ from rich.console import Console
 
 import hybrid as hy
 from hybrid.cli.commands.train import introduce, run
-from hybrid.cli.user_input import fail, load_object, require_writable, set_threads
+from hybrid.cli.user_input import fail, load_object, require_writable, set_threads, tell_written
 from hybrid.compress.calibration import require_method
 from hybrid.compress.channels.pruning import STRUCTURES
 from hybrid.compress.quantization import arguments, require_names
@@ -176,7 +176,8 @@ def compress(
         typer.echo(hy.compress.report(given.model, made, given.comparing, given.metric))
         if out is not None:
             hy.compress.save(made, out)
-            typer.echo(f"\n{out}: {out.stat().st_size:,} bytes, for hy.compress.load")
+            typer.echo()
+            tell_written(out, ", for hy.compress.load")
     except HybridError as error:
         fail(error)
     except OSError as error:

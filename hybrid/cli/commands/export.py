@@ -14,8 +14,10 @@ from hybrid.cli.user_input import (
     load_program,
     parse_dims,
     parse_open_types,
+    tell_written,
     zeros_of,
 )
+from hybrid.core.output_file import is_regular
 from hybrid.errors import HybridError
 
 app = typer.Typer()
@@ -53,6 +55,8 @@ def export(
             load_program(Path(target))  # which says what is wrong with it
             write_standalone(Path(target), standalone)
         return
+    if output is not None and standalone is not None and not is_regular(output):
+        fail(f"--output {output} is no regular file, from which --standalone could be made.")
     with tempfile.TemporaryDirectory() as folder:
         path = output or Path(folder, "program.hyb")
         write_program(target, path, inputs or [], sizes or [], name)
@@ -80,7 +84,7 @@ def write_program(
         fail(f"{target}: {error}")
     except OSError as error:
         fail(f"--output {path} cannot be written: {error.strerror}.")
-    typer.echo(f"{path}: {path.stat().st_size:,} bytes")
+    tell_written(path)
 
 
 def write_standalone(path: Path, folder: Path) -> None:

@@ -8,6 +8,7 @@ import typer
 import hybrid as hy
 from hybrid.calls.executable import optimized_plan
 from hybrid.cli.user_input import fail, load_function, parse_open_types, zeros_of
+from hybrid.core.output_file import write_text
 from hybrid.errors import HybridError
 from hybrid.ir import print_graph
 from hybrid.passes import run_pipeline
@@ -49,6 +50,6 @@ def graph(
         typer.echo(text)
         return
     try:
-        output.write_text(text + "\n", encoding="utf-8")
+        write_text(output, text + "\n")
     except OSError as error:
         fail(f"--output {output} cannot be written: {error.strerror}.")

@@ -9,7 +9,8 @@ from typing import Annotated
 
 import typer
 
-from hybrid.cli.user_input import fail
+from hybrid.cli.user_input import fail, tell_written
+from hybrid.core.output_file import whole_file
 from hybrid.core.package import include_dir, sources_dir
 
 app = typer.Typer()
@@ -40,12 +41,18 @@ def library(
             if done.returncode:
                 fail(f"make ended with code {done.returncode}: {_fault(done.stderr)}", code=1)
             for name in ("libhybrid.a", "libhybrid.so"):
-                shutil.copy2(Path(build, name), folder)
-        shutil.copy2(Path(include_dir(), "hybrid.h"), folder)
+                copy_whole(Path(build, name), folder / name)
+        copy_whole(Path(include_dir(), "hybrid.h"), folder / "hybrid.h")
     except OSError as error:
         fail(f"{folder} cannot be written: {error.strerror}.")
     for name in ("libhybrid.a", "libhybrid.so", "hybrid.h"):
-        typer.echo(f"{folder / name}: {(folder / name).stat().st_size:,} bytes")
+        tell_written(folder / name)
+
+
+def copy_whole(source: Path, target: Path) -> None:
+    """Write the content of one file to another, as a whole."""
+    with source.open("rb") as file, whole_file(target) as made:
+        shutil.copyfileobj(file, made)
 
 
 def _fault(printed: str) -> str:

@@ -7,7 +7,8 @@ import typer
 
 import hybrid as hy
 from hybrid.cli.commands.inspect import print_tables
-from hybrid.cli.user_input import fail, load_function, parse_open_types, zeros_of
+from hybrid.cli.user_input import fail, load_function, parse_open_types, tell_written, zeros_of
+from hybrid.core.output_file import is_regular, write_text
 from hybrid.errors import HybridError, MissingPackageError
 
 app = typer.Typer()
@@ -55,11 +56,12 @@ def export(
         fail(f"{target}: {error}")
     except OSError as error:
         fail(f"--output {output} cannot be written: {error.strerror}.")
+    apart = not is_regular(output)
     for what in made.left_out:
-        typer.echo(f"left out: {what}")
+        typer.echo(f"left out: {what}", err=apart)
     for condition in made.conditions:
-        typer.echo(f"for sizes with {condition}")
-    typer.echo(f"{output}: {output.stat().st_size:,} bytes")
+        typer.echo(f"for sizes with {condition}", err=apart)
+    tell_written(output)
 
 
 @app.command("import")
@@ -81,7 +83,7 @@ def import_(
         return
     try:
         if output.suffix == ".py":
-            output.write_text(module.source(), encoding="utf-8")
+            write_text(output, module.source())
         elif output.suffix == ".hyb":
             types, axes = parse_open_types(inputs or _declared(file))
             hy.export(module, output, *zeros_of(types), dynamic=axes)
@@ -91,7 +93,7 @@ def import_(
         fail(f"{file}: {error}")
     except OSError as error:
         fail(f"--output {output} cannot be written: {error.strerror}.")
-    typer.echo(f"{output}: {output.stat().st_size:,} bytes")
+    tell_written(output)
 
 
 @app.command()

@@ -1,5 +1,6 @@
 """``hybrid run``: run a function of a program on arrays in files."""
 
+import io
 from pathlib import Path
 from typing import Annotated
 
@@ -8,6 +9,7 @@ import typer
 
 import hybrid as hy
 from hybrid.cli.user_input import fail, load_program
+from hybrid.core.output_file import whole_file
 from hybrid.errors import HybridError
 from hybrid.ops.support.operand_checks import plural
 
@@ -50,8 +52,10 @@ def run(
         fail(str(error))
     try:
         for path, result in zip(written, results, strict=False):
-            with open(path, "wb") as target:
-                np.save(target, result.numpy(), allow_pickle=False)
+            content = io.BytesIO()  # a pipe is written to, too, which NumPy does not know
+            np.save(content, result.numpy(), allow_pickle=False)
+            with whole_file(path) as target:
+                target.write(content.getbuffer())
         if save is not None:
             program.save(save)
     except OSError as error:

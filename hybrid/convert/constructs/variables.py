@@ -30,6 +30,11 @@ def loaded(rewriter: Any, node: ast.Name) -> ast.Call:
     return call(node, "load", constant(node, node.id), node, *free)
 
 
+def is_checked(converted: ast.expr) -> bool:
+    """Whether a converted name or call has the check that its value is there on all paths."""
+    return is_runtime_call(converted) and converted.func.attr in ("load", "taken", "result")
+
+
 def unchecked(converted: ast.expr) -> ast.expr:
     """A converted name or call without the check that its value is there on all paths."""
     if is_runtime_call(converted) and converted.func.attr == "load":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -31,6 +32,9 @@ from hybrid.nn.modules.state_dict import LoadResult, convert, load, state_of
 
 if TYPE_CHECKING:
     from hybrid.explain.explanation import Explanation
+
+
+_DEEP = 20  # modules inside each other that a pickle may hold as they are
 
 
 class Module:
@@ -153,6 +157,24 @@ class Module:
         """What copies and pickles hold: no placeholders, if another thread captures just now."""
         with STATE:
             return dict(self.__dict__)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        """A copy of the tree, from below: however deep modules are nested, calls are not."""
+        for module, _ in reversed(registry.nested(self)):
+            if module is not self and type(module).__deepcopy__ is not Module.__deepcopy__:
+                copy.deepcopy(module, memo)  # as its class has it
+            elif id(module) not in memo:
+                _copy_alone(module, memo)
+        return memo[id(self)]
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """What pickles hold: where modules are nested deep, those below first, as in copies."""
+        found = super().__reduce_ex__(protocol)
+        tree = registry.nested(self)
+        if isinstance(found, str) or max(depth for _, depth in tree) <= _DEEP:
+            return found
+        make, args, *rest = found
+        return made_behind, ([module for module, _ in reversed(tree[1:])], make, args), *rest
 
     def _register(self, name: str, value: Any) -> None:
         """Keep the registries in step with ``self.name = value``."""
@@ -563,3 +585,16 @@ class Mode:
     def __exit__(self, *_: object) -> None:
         for module in self.changed:
             module.training = not self.training
+
+
+def made_behind(_below: list[Module], make: Callable[..., Module], args: tuple[Any, ...]) -> Module:
+    """The module that a pickle makes behind those that it holds."""
+    return make(*args)
+
+
+def _copy_alone(module: Module, memo: dict[int, Any]) -> None:
+    """Add to ``memo`` the copy of a module whose parts are there already."""
+    kind = type(module)
+    plain = kind.__reduce_ex__ is Module.__reduce_ex__
+    found = object.__reduce_ex__(module, 4) if plain else module.__reduce_ex__(4)
+    memo[id(module)] = module if isinstance(found, str) else copy._reconstruct(module, memo, *found)

@@ -103,3 +103,22 @@ def forgotten_init(kind: type, name: str) -> tuple[type, type] | None:
                     return forgetful, base
             return None
     return None
+
+
+def nested(module: Any) -> list[tuple[Any, int]]:
+    """A module and all below it, each once, with how deep it is; parents come before their parts.
+
+    A part of several is there at its deepest, behind all of them; of modules that are parts of each
+    other one comes first.
+    """
+    depths: dict[int, int] = {}
+    modules: dict[int, Any] = {}
+    rest = [(module, 0)]
+    while rest:
+        found, depth = rest.pop()
+        known = depths.get(id(found), -1)
+        around = known >= 0 and depth >= len(depths)  # it is above itself
+        if known < depth and not around:
+            depths[id(found)], modules[id(found)] = depth, found
+            rest += [(part, depth + 1) for _, part in found._modules]
+    return sorted(((modules[key], depth) for key, depth in depths.items()), key=lambda row: row[1])

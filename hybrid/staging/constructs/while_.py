@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
 from hybrid.convert.runtime import Site, hyb__
 from hybrid.errors import CaptureError, NeedsValue, PathError
@@ -11,6 +11,7 @@ from hybrid.ir.interpreter import current
 from hybrid.number import as_number
 from hybrid.staging.sessions.session import Session, going_on, unrolled
 from hybrid.staging.sessions.views import decided, is_traced, look, tracing
+from hybrid.trace.places.objects import is_plain
 
 PATIENCE = 64  # iterations that are traced one by one before the rest becomes a node
 
@@ -18,7 +19,7 @@ PATIENCE = 64  # iterations that are traced one by one before the rest becomes a
 class While(Session):
     """The session of a ``while`` whose tests have been plain so far."""
 
-    __slots__ = ("begun", "count", "more", "tracer")
+    __slots__ = ("begun", "count", "found", "more", "tracer")
 
     def __init__(self, site: Site) -> None:
         super().__init__(site)
@@ -26,6 +27,7 @@ class While(Session):
         self.begun = False
         self.tracer: Any = None  # what the loop has begun in
         self.count = 0
+        self.found: Mapping[str, Any] = {}  # what the variables were an iteration before
 
     @property
     def body(self) -> bool:
@@ -66,7 +68,12 @@ class While(Session):
             and tracing()
             and not (by_path or current().unrolls)
         ):
-            return self._stage().stop_never(found)
+            if any(v is not found.get(n) and _is_of_before(v) for n, v in self.found.items()):
+                self._need_each()  # an object that leads on to another: no node has those
+            self._stage()
+            return self._by_node(lambda: self.staged.stop_never(found))
+        if self.count >= PATIENCE - 1:
+            self.found = dict(found)
         if not self.more and tracing():
             why = "its test is a Python value"
             current().note(self.site.location, unrolled(self.count, why))
@@ -80,19 +87,32 @@ class While(Session):
             current().opens.staged = compare
 
     def _staged_again(self, found: Mapping[str, Any]) -> bool:
+        return self._by_node(lambda: self.staged_again(found))
+
+    def _by_node(self, step: Callable[[], bool]) -> bool:
         try:
-            return self.staged_again(found)
+            return step()
         except (NeedsValue, PathError):
             raise
         except CaptureError as error:
-            if not tracing() or current().opens is None or current().unrolls:
+            plain = self.count >= PATIENCE
+            if not tracing() or current().unrolls or (current().opens is None and not plain):
                 raise
-            # Where an open size decides, each iteration may be traced by itself.
-            raise NeedsValue("the test of a while", "int", None, at=self.site.location) from error
+            # Where an open size or Python values decide, each iteration may be traced by itself.
+            self._need_each(error)
+
+    def _need_each(self, error: CaptureError | None = None) -> NoReturn:
+        """Begin the capture again, with each iteration traced by itself."""
+        raise NeedsValue("the test of a while", "int", None, at=self.site.location) from error
 
     def _stage(self) -> Any:
         self.staged = hyb__.StagedWhile(self.site)
         return self.staged
+
+
+def _is_of_before(value: Any) -> bool:
+    """Whether ``value`` is an object of the author's that was there before the capture."""
+    return is_plain(value) and current().is_known(value)
 
 
 def _of_run(function: Callable[..., Any], a: Any, b: Any) -> Any:

@@ -617,6 +617,8 @@ class StagedLoop(Staged):
                 place = self.path.region.places[key]
                 if key in self.places or not runs:
                     note_read(self.parent, place)
+                if not runs and place.written:
+                    self.parent.journal.note_half_written(place, self.site.location)
                 self.parent.put(place.owner, place.name, after[id(carry)])
 
     # Stop flags ---------------------------------------------------------------------------------

@@ -9,7 +9,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hybrid.core.tree import flatten, unflatten
@@ -54,6 +54,36 @@ def of_present(function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
         return of_present(function, args, kwargs)
 
     return each(leaves[places[0]], with_part)
+
+
+def chosen(
+    function: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], most: int
+) -> Any:
+    """The result of ``function(*args, **kwargs)``, staged for each argument that may be None.
+
+    Of those beyond the first ``most`` the plan checks that they are there.
+    """
+    given = [*args, *kwargs.values()]
+    places = [at for at, argument in enumerate(given) if is_unsure(argument)][:most]
+    for at, argument in enumerate(given):
+        if type(argument) is OptionalValue and at not in places:
+            given[at] = read(argument, "what is given here")
+
+    def call(left: Sequence[int]) -> Any:
+        if not left:
+            named = dict(zip(kwargs, given[len(args) :], strict=True))
+            return function(*given[: len(args)], **named)
+
+        def with_part(part: Any) -> Any:
+            before, given[left[0]] = given[left[0]], part
+            try:
+                return call(left[1:])
+            finally:
+                given[left[0]] = before
+
+        return each(given[left[0]], with_part)
+
+    return call(places)
 
 
 def _binary(function: Callable[[Any, Any], Any], reflected: bool = False) -> Callable[..., Any]:

@@ -232,13 +232,16 @@ class _CaptureBuilder:
         turned = tracer.turning.turned()
         refuse_written(tracer.indefinite_values)
         self.count_on_absent_gradients()
+        for place, _ in list(tracer.journal.half_written.values()):
+            if tracer.is_known(place.owner):
+                tracer.journal.refuse_half_written(place.owner)
         lasting_places = self.lasting_places()
         written = [
             (place, final[key])
             for key, place in lasting_places.items()
             if place.written and self.changed(place, final[key])
         ]
-        for _, value in written:
+        for value in (result, *[value for _, value in written]):
             self.result_builder.known.hand_on(value, self.guards)
         self.result_builder.share([result, *[v for _, v in written], *[c.after for c in changes]])
         result_recipe = self.result_builder.recipe_of(result)

@@ -8,7 +8,7 @@ from typing import Any
 
 from hybrid.core.dataclass import cached_attribute, dataclass, field
 from hybrid.core.sizes import OpenSizes
-from hybrid.core.tree import Several, Structure, unflatten, unflatten_several
+from hybrid.core.tree import LEAF, Several, Structure, flatten, unflatten, unflatten_several
 from hybrid.core.types import TensorType
 from hybrid.eager.execution import as_tensor
 from hybrid.eager.tensor import Tensor
@@ -117,10 +117,15 @@ class TreeRecipe:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ObjectRecipe:
-    """How to make an object, list or dict in each run: its class and its content."""
+    """How to make an object, list, dict or tuple in each run: its class and its content."""
 
     kind: type
-    recipe: TreeRecipe  # a dict of its attributes; what it holds
+    recipe: TreeRecipe  # a dict of its attributes; what it holds; the tuple itself
+
+    @property
+    def is_tuple(self) -> bool:
+        """Whether it is made with what it holds, not before that."""
+        return issubclass(self.kind, tuple)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -427,9 +432,58 @@ def build_objects(
 ) -> None:
     """Make the ``objects`` of one call, and add them to ``sources``."""
     for i, built in enumerate(objects):
-        sources["o", i] = empty(built.kind)
+        if not built.is_tuple:
+            sources["o", i] = empty(built.kind)
+    for i in tuples_in_order(objects):
+        sources["o", i] = build(objects[i].recipe, results, leaves, sources)
     for i, built in enumerate(objects):
-        filled(sources["o", i], build(built.recipe, results, leaves, sources))
+        if not built.is_tuple:
+            filled(sources["o", i], build(built.recipe, results, leaves, sources))
+
+
+def tuples_in_order(objects: Sequence[ObjectRecipe]) -> list[int]:
+    """Return the positions of the tuples among ``objects``, each behind those that it holds."""
+    found: dict[int, None] = {}
+
+    def add(i: int) -> None:
+        for kind, what in objects[i].recipe.places:
+            if kind == "object" and objects[what].is_tuple and what not in found:
+                add(what)
+        found[i] = None
+
+    for i, built in enumerate(objects):
+        if built.is_tuple and i not in found:
+            add(i)
+    return list(found)
+
+
+def without_tuples(recipe: TreeRecipe, objects: Sequence[ObjectRecipe]) -> TreeRecipe:
+    """Return ``recipe`` with the parts of tuples that are made once, or were there before."""
+    rest = iter(recipe.leaves)
+    leaves: list[tuple[str, Any]] = []
+
+    def spread(structure: Structure) -> Structure:
+        if structure is None:
+            return None
+        if structure != LEAF:
+            kind, parts = structure
+            if issubclass(kind, dict):
+                return kind, tuple([(key, spread(part)) for key, part in parts])
+            return kind, tuple([spread(part) for part in parts])
+        kind, what = leaf = next(rest)
+        if kind == "constant" and isinstance(what, tuple):
+            parts, inner = flatten(what)
+            leaves.extend([("constant", part) for part in parts])
+            return inner
+        if kind != "object" or not objects[what].is_tuple:
+            leaves.append(leaf)
+            return LEAF
+        made = without_tuples(objects[what].recipe, objects)
+        leaves.extend(made.leaves)
+        return made.structure
+
+    structure = spread(recipe.structure)
+    return TreeRecipe(structure, tuple(leaves))
 
 
 def build(

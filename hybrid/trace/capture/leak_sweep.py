@@ -7,6 +7,7 @@ import types
 from collections.abc import Collection, Iterator
 from typing import Any
 
+from hybrid.core.tree import stored_items, stored_pairs
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError
 from hybrid.ir import Value
@@ -41,9 +42,9 @@ def path_to_traced(value: Any, seen: set[int], arguments: Collection[int]) -> st
 def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the (path, value) pairs of what ``value`` holds."""
     if isinstance(value, dict):
-        yield from ((f"[{key!r}]", item) for key, item in value.items())
+        yield from ((f"[{key!r}]", item) for key, item in stored_pairs(value))
     elif isinstance(value, CONTAINERS):
-        yield from ((f"[{i}]", item) for i, item in enumerate(value))
+        yield from ((f"[{i}]", item) for i, item in enumerate(stored_items(value)))
     elif isinstance(value, types.FunctionType):
         cells = zip(value.__code__.co_freevars, value.__closure__ or (), strict=True)
         yield from ((f"its variable {name}", content_of(cell)) for name, cell in cells)

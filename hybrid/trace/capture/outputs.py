@@ -19,7 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hybrid.core.open_numbers import is_open
-from hybrid.core.tree import Several, flatten_until
+from hybrid.core.tree import Several, flatten_until, named_parts, stored_items
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import CaptureError, Location
 from hybrid.ir import Value
@@ -85,10 +85,21 @@ class KnownValues:
         """The autodiff leaves of the argument tensors, by id, as ArgumentLeaf owners."""
         return argument_leaves(self.leaves)
 
-    def hand_on(self, value: Any, guards: Guards) -> None:
-        """Let runs store ``value`` itself, if it is a tuple that was there before."""
-        if type(value) is tuple and id(value) in guards.known and not guards.inputs:
-            self.containers.setdefault(id(value), ("constant", value))
+    def hand_on(self, tree: Any, guards: Guards) -> None:
+        """Let runs store and return the tuples in ``tree`` that were there before themselves."""
+        seen: set[int] = set()
+        rest = [] if guards.inputs else [tree]
+        while rest:
+            value = rest.pop()
+            key = id(value)
+            if key in self.containers or key in seen:
+                continue
+            seen.add(key)
+            if key in guards.known:
+                if type(value) is tuple:
+                    self.containers[key] = "constant", value
+            elif type(value) in CONTAINERS or isinstance(value, tuple):
+                rest += stored_items(value)
 
     def source(self, cell: Cell) -> Source:
         """Return the Source of a tensor from outside."""
@@ -127,7 +138,7 @@ class FreshValue:
             return
         self.made[id(value)] = value
         if isinstance(value, CONTAINERS_OF_ANY):
-            for item in value.values() if isinstance(value, dict) else value:
+            for item in stored_items(value):
                 self._find(item, is_known)
 
     def _copy(self, value: Any) -> Any:
@@ -142,6 +153,13 @@ class FreshValue:
         elif type(value) is tuple:
             made = tuple([self._copy(item) for item in value])
         return made
+
+
+def _is_made_of_parts(value: Any) -> bool:
+    """Return whether ``value`` is a tuple that trees are made of; the empty one is always one."""
+    if type(value) is tuple:
+        return len(value) > 0
+    return isinstance(value, tuple) and hasattr(value, "_fields")
 
 
 class ResultBuilder:
@@ -160,7 +178,7 @@ class ResultBuilder:
         self.keep: list[Any] = []
 
     def share(self, trees: Iterable[Any]) -> None:
-        """Note the lists and dicts of the capture that occur several times in ``trees``.
+        """Note the lists, dicts and tuples of the capture that occur several times in ``trees``.
 
         A run makes one of each, so that they are one list afterwards, too.
         """
@@ -171,12 +189,12 @@ class ResultBuilder:
             key, kind = id(value), type(value)
             if key in self.known.containers:
                 continue
-            if kind in CONTAINERS:
+            if kind in CONTAINERS or _is_made_of_parts(value):
                 if key in seen:
                     self.shared.add(key)
                     continue
                 seen.add(key)
-                rest += value if kind is list else value.values()
+                rest += stored_items(value)
             elif isinstance(value, tuple):
                 rest += value
             elif kind is OptionalValue:
@@ -305,14 +323,20 @@ class ResultBuilder:
         if index is None:
             index = self.object_of[id(leaf)] = len(self.objects)
             self.keep.append(leaf)
-            if type(leaf) in CONTAINERS:
-                found: Any = leaf.copy()
-            else:
-                found = {n: v for n, v in attributes(leaf).items() if v is not MISSING}
             self.objects.append(ObjectRecipe(type(leaf), TreeRecipe(None, ())))
-            recipe = self.recipe_of(found)  # may lead back to the object
-            self.objects[index] = ObjectRecipe(type(leaf), recipe)
+            self.objects[index] = ObjectRecipe(type(leaf), self.content_of(leaf))
         return index
+
+    def content_of(self, made: Any) -> TreeRecipe:
+        """Return the recipe of what an object holds, which may lead back to it."""
+        if isinstance(made, tuple):
+            kind, parts = named_parts(made) if hasattr(made, "_fields") else (tuple, made)
+            recipe = self.recipe_of(list(parts))
+            return TreeRecipe((kind, recipe.structure[1]), recipe.leaves)
+        if type(made) in CONTAINERS:
+            return self.recipe_of(made.copy())
+        self.root.journal.refuse_half_written(made)
+        return self.recipe_of({n: v for n, v in attributes(made).items() if v is not MISSING})
 
     def refuse_hidden(self, leaf: Any) -> None:
         """Raise if ``leaf`` hides a traced tensor, or computes its values after the call."""

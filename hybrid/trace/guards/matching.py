@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass, field
+from hybrid.core.tree import stored_pairs
 from hybrid.eager.tensor import Tensor
 from hybrid.trace.places.accesses import Accesses
 from hybrid.trace.places.address import Address
 from hybrid.trace.places.code_owner import ATOMS, CONTAINERS, has_attributes
-from hybrid.trace.places.differences import items_of, leaves_in
+from hybrid.trace.places.differences import content, items_of, leaves_in
 from hybrid.trace.places.place import CONTENT, Key
 from hybrid.trace.places.signature import is_number
 
@@ -90,7 +91,7 @@ class Matching:
             elif isinstance(value, CONTAINERS) and id(value) not in seen:
                 seen.add(id(value))
                 if id(value) not in self.written.containers:
-                    rest += value.values() if isinstance(value, dict) else value
+                    rest += items_of(value)
 
     def tensor(self, value: Tensor, address: Address) -> Matcher:
         """Return the matcher of a tensor input at ``address``: of any of the type of ``value``."""
@@ -165,23 +166,23 @@ class Matching:
             address = None
         kind = type(expected)
         if isinstance(expected, dict):
-            keys = list(expected)
-            items = self.items(expected.items(), address, replaceable)
+            keys = list(content(expected))
+            items = self.items(stored_pairs(expected), address, replaceable)
             return lambda found: (
                 type(found) is kind
-                and list(found) == keys
-                and all(m(v) for m, v in zip(items, list(found.values()), strict=False))
+                and list(inside := content(found)) == keys
+                and all(m(v) for m, v in zip(items, inside.values(), strict=False))
             )
         if isinstance(expected, (set, frozenset)):
-            content = frozenset((type(v), v) for v in expected)
+            members = frozenset((type(v), v) for v in items_of(expected))
             return lambda found: (
-                type(found) is kind and frozenset((type(v), v) for v in found) == content
+                type(found) is kind and frozenset((type(v), v) for v in content(found)) == members
             )
-        items = self.items(enumerate(expected), address, replaceable)
+        items = self.items(enumerate(items_of(expected)), address, replaceable)
         return lambda found: (
             type(found) is kind
-            and len(found) == len(items)
-            and all(m(v) for m, v in zip(items, list(found), strict=False))
+            and len(inside := content(found)) == len(items)
+            and all(m(v) for m, v in zip(items, inside, strict=False))
         )
 
     def items(
@@ -218,19 +219,23 @@ def _unchanged(container: Any) -> Matcher:
                 inner[id(item)] = item
                 rest.append(item)
     parts = [
-        (each, list(each) if isinstance(each, dict) else None, [_item_matcher(v) for v in content])
-        for each, content in [(each, list(items_of(each))) for each in inner.values()]
+        (each, _keys(each), [_item_matcher(v) for v in items_of(each)]) for each in inner.values()
     ]
 
     def matches(found: Any) -> bool:
         return found is container and all(
-            len(each) == len(items)
-            and (keys is None or list(each) == keys)
-            and all(m(v) for m, v in zip(items, list(items_of(each)), strict=False))
+            len(inside := list(items_of(each))) == len(items)
+            and _keys(each) == keys
+            and all(m(v) for m, v in zip(items, inside, strict=False))
             for each, keys, items in parts
         )
 
     return matches
+
+
+def _keys(container: Any) -> list[Any] | None:
+    """Return the keys of a dict; None of what is no dict."""
+    return list(content(container)) if isinstance(container, dict) else None
 
 
 def _item_matcher(item: Any) -> Matcher:

@@ -25,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hybrid.core.package import is_of_hybrid
+from hybrid.core.tree import stored_items
 from hybrid.eager.progress import ProgressBar
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Op
@@ -317,7 +318,7 @@ class Reads:
         elif isinstance(value, CONTAINERS):
             if isinstance(value, (list, dict, set, deque)):
                 self.containers[id(value)] = value
-            for item in value.values() if isinstance(value, dict) else value:
+            for item in stored_items(value):
                 self.visit(item)
             if type(value) not in CONTAINERS:  # a class of the user's
                 self._class(type(value))

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import functools
 import types
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from hybrid.core.tree import stored_item, stored_items, stored_pairs
 from hybrid.trace.guards.guard import Guard, label_of
 from hybrid.trace.places.attributes import MISSING, cached_names, stored
 from hybrid.trace.places.differences import HOLDING_ARRAYS, Array, PlaceDifference, arrays_in
@@ -199,6 +200,11 @@ class Snapshot:
         return None
 
 
+def _entries(value: Any) -> Iterable[tuple[Any, Any]]:
+    """Return the keys and items of a list, tuple or dict."""
+    return stored_pairs(value) if isinstance(value, dict) else enumerate(stored_items(value))
+
+
 def _path(value: Any, container: Any, seen: set[int]) -> tuple[Any, ...] | None:
     """Return the keys that lead from ``value`` to ``container``; None if it is not in there."""
     if value is container:
@@ -206,7 +212,7 @@ def _path(value: Any, container: Any, seen: set[int]) -> tuple[Any, ...] | None:
     if not isinstance(value, (list, tuple, dict)) or id(value) in seen:
         return None
     seen.add(id(value))
-    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+    for key, item in _entries(value):
         path = _path(item, container, seen)
         if path is not None:
             return (key, *path)
@@ -221,7 +227,7 @@ def _paths(value: Any, wanted: Any, seen: set[int]) -> Iterator[tuple[Any, ...]]
     if not isinstance(value, (list, tuple, dict)) or id(value) in seen:
         return
     seen.add(id(value))
-    for key, item in value.items() if isinstance(value, dict) else enumerate(value):
+    for key, item in _entries(value):
         yield from ((key, *path) for path in _paths(item, wanted, seen))
 
 
@@ -230,8 +236,8 @@ def _item(read: Callable[[], Any], path: tuple[Any, ...]) -> Any:
     value = read()
     try:
         for key in path:
-            value = value[key]
-    except (LookupError, TypeError):  # it is not there any more
+            value = stored_item(value, key)
+    except (LookupError, StopIteration, TypeError):  # it is not there any more
         return None
     return value
 
@@ -241,7 +247,7 @@ def _followed(read: Callable[[], Any], path: tuple[Any, ...]) -> int:
     value = read()
     try:
         for key in path:
-            value = value[key]
-    except (LookupError, TypeError):  # it is not there any more
+            value = stored_item(value, key)
+    except (LookupError, StopIteration, TypeError):  # it is not there any more
         return 0
     return id(value)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.dataclass import dataclass, field
+from hybrid.core.tree import stored_items, stored_pairs
 from hybrid.trace.places.code_owner import CONTAINERS
 from hybrid.trace.places.place import CONTENT, Key, refill, unknown_length_in
 
@@ -59,7 +60,7 @@ class ContainerDifference:
             gained = {k: v for k, v in after.items() if before.get(k, before) is not v}
             refill(self.container, {**now, **{k: v for k, v in gained.items() if k not in now}})
         elif isinstance(self.container, set):
-            self.container.update(set(after) - set(before))
+            set.update(self.container, set(after) - set(before))
         else:
             n = len(before)
             refill(self.container, [*now[:n], *after[n:], *now[n:]])
@@ -129,12 +130,14 @@ class ContainerSnapshot:
 
 def content(container: Any) -> Content:
     """Return a copy of what ``container`` holds; it is atomic with regard to other threads."""
-    return dict(container) if isinstance(container, dict) else list(container)
+    if isinstance(container, dict):
+        return dict(stored_pairs(container))
+    return list(stored_items(container))
 
 
 def items_of(content: Content) -> Iterable[Any]:
     """Return the items of a container or content, of a dict its values."""
-    return content.values() if isinstance(content, dict) else content
+    return stored_items(content)
 
 
 def leaves_in(tree: Any) -> Iterator[Any]:
@@ -166,9 +169,9 @@ def _is_still(now: Content, before: Content, kind: type) -> bool:
 def containers_in(tree: Any, keys: tuple[Any, ...] = ()) -> Iterator[tuple[Any, tuple[Any, ...]]]:
     """Yield the lists and dicts in a tree of arguments, each with the keys that lead to it."""
     if type(tree) is dict or (isinstance(tree, dict) and type(tree).__name__ == "OrderedDict"):
-        items: Iterable[tuple[Any, Any]] = tree.items()
+        items: Iterable[tuple[Any, Any]] = stored_pairs(tree)
     elif type(tree) is list or isinstance(tree, tuple):
-        items = enumerate(tree)
+        items = enumerate(stored_items(tree))
     else:
         return
     if not isinstance(tree, tuple):
@@ -184,10 +187,8 @@ def tuples_in(tree: Any) -> Iterator[tuple[Any, ...]]:
         value = stack.pop()
         if isinstance(value, tuple):
             yield value
-        if isinstance(value, (list, tuple)):
-            stack += value
-        elif isinstance(value, dict):
-            stack += value.values()
+        if isinstance(value, (list, tuple, dict)):
+            stack += stored_items(value)
 
 
 def item_writes(change: ContainerDifference) -> list[tuple[tuple[Any, ...], Any, bool]]:

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from hybrid.core.dataclass import dataclass, field
-from hybrid.errors import Location, author_location
+from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir.record import Record
 from hybrid.trace.places.accesses import ReachedPlaces
 from hybrid.trace.places.code_owner import MISSING
@@ -60,6 +60,11 @@ class LoggedPlace:
     def key(self) -> Key:
         """The key of the place: id of the owner, and name."""
         return id(self.owner), self.name
+
+    @property
+    def is_of_class(self) -> bool:
+        """Whether it is the attribute of a class that stood there: a write hides that one."""
+        return not self.own and self.original is not MISSING
 
     def use(self, *, read: bool, written: bool) -> None:
         """Note a read or write; a read after a write does not count as a read of the original."""
@@ -151,6 +156,8 @@ class Journal:
         self.reached = ReachedPlaces()
         self.identities = Identities()
         self.memos: list[Memo] = []
+        # Attributes that hide those of a class on some paths only, and where the paths meet.
+        self.half_written: dict[Key, tuple[LoggedPlace, Location | None]] = {}
         self.given_tuples: set[int] = set()  # ids of named tuples made of the arguments
 
     def mark(self) -> Mark:
@@ -181,6 +188,24 @@ class Journal:
         """Note that the place of ``key`` is about to be written."""
         if key not in self.announced:
             self.announced[key] = author_location()
+
+    def note_half_written(self, place: LoggedPlace, at: Location | None) -> None:
+        """Note that some paths alone write ``place``, if a write hides what a class has."""
+        if place.is_of_class:
+            self.half_written.setdefault(place.key, (place, at))
+
+    def refuse_half_written(self, owner: Any) -> None:
+        """Raise if whether ``owner`` itself has an attribute depends on the path of the run."""
+        for place, at in self.half_written.values():
+            if place.owner is owner and not self.held(owner, place.name):
+                kind = type(owner).__name__
+                raise CaptureError(
+                    f"{place.label} is set on one path only, and is that of the class on others",
+                    at=at,
+                    why=f"Whether the {kind} object itself has it would depend on the value of a "
+                    "tensor.",
+                    fix=f"give the object itself the attribute {place.name} before the call",
+                )
 
     def announce_owner(self, owner: Any) -> None:
         """Note that attributes of ``owner`` are about to be written."""

@@ -10,11 +10,12 @@ import contextlib
 import functools
 import threading
 import types
-from collections import OrderedDict, deque
+from collections import deque
 from collections.abc import Container, Iterable
 from typing import Any
 
 from hybrid.core.dataclass import dataclass
+from hybrid.core.tree import base_of, stored_items, stored_pairs
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, Location
 from hybrid.ir import Op
@@ -41,9 +42,11 @@ def read_place(owner: Any, name: str) -> Any:
     """Return the value of a place; of a container a copy (a DequeContent, if it is a deque)."""
     if name == CONTENT:
         if isinstance(owner, dict):
-            kind = OrderedDict if isinstance(owner, OrderedDict) else dict
-            return dict(kind.items(owner))
-        return DequeContent(owner) if isinstance(owner, deque) else owner.copy()
+            return dict(stored_pairs(owner))
+        if not isinstance(owner, (list, set, deque)):
+            return owner.copy()
+        kind = base_of(owner)
+        return (DequeContent if kind is deque else kind)(stored_items(owner))
     if type(owner) is dict:
         return owner.get(name, MISSING)
     return _attribute(owner, name)[0]
@@ -97,7 +100,8 @@ def write_place(owner: Any, name: str, value: Any) -> None:
 def refill(container: Any, content: Any) -> None:
     """Replace the content of ``container`` by ``content``."""
     if isinstance(container, (list, bytearray)):
-        container[:] = content
+        kind = list if isinstance(container, list) else bytearray
+        kind.__setitem__(container, slice(None), content)
     elif isinstance(container, deque) and (uncounted := unknown_length_in(content)) is not None:
         raise CaptureError(
             "how many items a deque has depends on the value of a tensor",
@@ -106,8 +110,13 @@ def refill(container: Any, content: Any) -> None:
             fix="use a list, or let the deque keep its length (maxlen, or popleft for each append)",
         )
     else:
-        container.clear()
-        (container.extend if isinstance(container, deque) else container.update)(content)
+        base = base_of(container)
+        base.clear(container)
+        if issubclass(base, dict):
+            for key, value in content.items():
+                base.__setitem__(container, key, value)
+        else:
+            (deque.extend if base is deque else set.update)(container, content)
 
 
 def put_attributes(owner: Any, content: dict[str, Any]) -> None:
@@ -190,10 +199,8 @@ def reachable(roots: Iterable[Any], variables: Container[int] = ()) -> dict[int,
         if isinstance(value, (*ATOMS, Tensor, Op, types.ModuleType)) or id(value) in seen:
             continue
         seen[id(value)] = value
-        if isinstance(value, dict):
-            stack.extend(value.values())
-        elif isinstance(value, (list, tuple, set, frozenset, deque)):
-            stack.extend(value)
+        if isinstance(value, (dict, list, tuple, set, frozenset, deque)):
+            stack.extend(stored_items(value))
         elif isinstance(value, types.FunctionType):
             for cell in value.__closure__ or ():
                 seen[id(cell)] = cell

@@ -94,6 +94,7 @@ def join(
     seen_places = {} if continued is None else _seen_places(merge, first, second)
     moves = [*_moves(merge, first, left=True), *_moves(merge, second, left=False)]
     cells = _cells(merge, first, second)
+    _note_half_written(parent, first, second, merge.at)
     pairs = meet(merge, parent.follows)
     results = _node(parent, pred, first.region, second.region, merge)
     for path, other in ((first, second), (second, first)):
@@ -215,16 +216,29 @@ def _places(merge: Merge, first: Path, second: Path) -> list[tuple[LoggedPlace, 
     found = []
     places = {**second.region.places, **first.region.places}
     for key, place in places.items():
-        written = any(
-            key in path.region.places and path.region.places[key].written
-            for path in (first, second)
-        )
-        if written:
+        written = [_writes(path, key) for path in (first, second)]
+        if any(written):
             a, b = first.place(key, place.original), second.place(key, place.original)
             same = _holds_same if place.name == CONTENT else _unchanged
-            if not (same(a, place.original) and same(b, place.original)):
+            unchanged = same(a, place.original) and same(b, place.original)
+            if not unchanged or (place.is_of_class and all(written)):
                 found.append((place, _merged_place(merge, place, a, b)))
     return found
+
+
+def _note_half_written(parent: Tracer, first: Path, second: Path, at: Location | None) -> None:
+    """Note the attributes that one of the paths sets, where both go on, and the other does not."""
+    if first.diverged or second.diverged:
+        return
+    for path, other in ((first, second), (second, first)):
+        for key, place in path.region.places.items():
+            if place.written and not _writes(other, key):
+                parent.journal.note_half_written(place, at)
+
+
+def _writes(path: Path, key: Key) -> bool:
+    """Whether the code of ``path`` writes the place of ``key``."""
+    return key in path.region.places and path.region.places[key].written
 
 
 def _merged_place(merge: Merge, place: Any, a: Any, b: Any) -> Build:

@@ -508,6 +508,8 @@ class Tracer(ValueSizes, StackedRows):
     def will_write_attribute(self, owner: Any, name: str) -> None:
         """``owner.name`` is about to be set or deleted."""
         self.journal.announce(key_of(owner, name))
+        if self.parent is None:  # on every path
+            self.journal.half_written.pop(key_of(owner, name), None)
         self._will_write_on(owner, name)
 
     def will_read_attribute(self, owner: Any, name: str) -> None:

@@ -22,6 +22,7 @@ _DIGITS = {ord(d): chr(0xF0000 + int(d)) for d in "0123456789"}
 _PLAIN = {ord(mark): chr(digit) for digit, mark in _DIGITS.items()}
 _MARKS = "".join(_DIGITS.values())
 _MARK = re.compile(f"<traced [^>{_MARKS}]*([{_MARKS}]+)>")
+_ESCAPED = re.compile(r"<traced [^>\\]*(\\U000f000[0-9])+>")  # what ascii() makes of a mark
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +121,11 @@ def _joined(texts: list[Entry], text: Any) -> Any:
 
 def text_in(texts: list[Entry], text: str) -> str:
     """``text``, as a Text if there are marks in it."""
-    return _joined(texts, text) if type(text) is str and _MARK.search(text) else text
+    if type(text) is not str or "<traced " not in text:
+        return text
+    if _ESCAPED.search(text):
+        _joined(texts, text).refuse()
+    return _joined(texts, text) if _MARK.search(text) else text
 
 
 def mark(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
 from collections.abc import Callable
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 import pytest
 
 import hybrid.staging  # noqa: F401  what converted code calls
+from hybrid import hybridize
 from hybrid.convert import convert
 from hybrid.errors import CaptureError, NeedsValue
 from hybrid.trace.values.traced_text import marks, written
@@ -95,3 +97,73 @@ def test_bytes_are_not_filled_in() -> None:
         "Fix: keep it in arithmetic, comparisons, indexing of tensors and range(), or compute what "
         "needs its value outside the hybridized function."
     )
+
+
+# What shows traced values inside other things -----------------------------------------------------
+
+
+@dataclasses.dataclass
+class Held:
+    """Has a text that Python writes."""
+
+    value: Any
+
+
+class Shown:
+    """Has a text that the author's method writes."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+    def __repr__(self) -> str:
+        return "Shown(" + repr(self.value) + ")"
+
+
+HOLDING: dict[str, Callable[[Any], Any]] = {
+    "dataclass": Held,
+    "object": Shown,
+    "list": lambda x: [x],
+    "tuple": lambda x: (x,),
+    "dict": lambda x: {"x": x},
+    "nested": lambda x: [Held({"x": (x, 1)})],
+    "number": lambda x: [x.sum().item()],
+}
+TELLING: dict[str, Callable[[Any], Any]] = {
+    "repr": repr,
+    "str": str,
+    "ascii": lambda held: ascii(held),
+    "format": lambda held: format(held),
+    "method": lambda held: held.__repr__(),
+    "f-string": lambda held: f"{held}",
+    "f-string, ascii": lambda held: f"{held!a}",
+    "percent": lambda held: "%s" % (held,),
+    "percent, ascii": lambda held: "%a" % (held,),
+    "str.format": lambda held: "{}".format(held),
+    "join": lambda held: ",".join([repr(held)]),
+    "twice": lambda held: repr(repr(held)),
+}
+
+
+@pytest.mark.parametrize("holding", HOLDING)
+@pytest.mark.parametrize("telling", TELLING)
+def test_texts_of_what_holds_traced_values_are_not_looked_at(holding: str, telling: str) -> None:
+    """Of how many characters they are depends on values, and was told wrong."""
+    hold, tell = HOLDING[holding], TELLING[telling]
+    for ask in (len, lambda text: text == "", lambda text: {text: 2}, lambda text: text[-1]):
+        function = hybridize(lambda x, ask=ask: (ask(tell(hold(x))), x)[1])
+        with pytest.raises(CaptureError, match=r"^the text of a traced value was asked for \("):
+            function(tensor(2))
+
+
+@pytest.mark.parametrize("holding", [name for name in HOLDING if name != "number"])
+def test_they_are_printed(holding: str, capsys: pytest.CaptureFixture[str]) -> None:
+    hold = HOLDING[holding]
+
+    def show(x: Any) -> Any:
+        print(repr(hold(x)), hold(x), "%s" % (hold(x),))
+        return x
+
+    show(tensor(2))
+    expected = capsys.readouterr().out
+    hybridize(show)(tensor(2))
+    assert capsys.readouterr().out == expected and "traced" not in expected
