@@ -7,17 +7,22 @@ is of all ranks, and counts once.  Both kinds in one loss are refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from hybrid import ops
 from hybrid.autodiff.cotangent_sums import Told
-from hybrid.core.types import TensorType, float64
+from hybrid.autodiff.tape import add_gradient
+from hybrid.calls.control_functions import cond
+from hybrid.core.types import DType, TensorType, float32, float64
 from hybrid.distributed.early_sums import (
     EarlySums,
     Place,
+    Sums,
     add_to,
     line_type,
     may_be_early,
@@ -31,9 +36,10 @@ from hybrid.ir.interpreter import current
 from hybrid.ir.record import AnyRecord, Leaf, Record, ShardLeaf, node_of
 from hybrid.memory.channels import Channel, reach
 from hybrid.nn.modules.parameter import in_dtype, working_dtype
-from hybrid.ops.communication.collectives import all_to_all
+from hybrid.ops.communication.collectives import all_to_all, known_alike
 from hybrid.ops.communication.shard_sums import parts_total, stacked_parts
 from hybrid.ops.communication.shard_tree import most_parts, sum_of_parts
+from hybrid.ops.shapes.creation import literal
 
 if TYPE_CHECKING:
     from hybrid.distributed.power_sgd import PowerSGD
@@ -93,6 +99,7 @@ class WayBack:
             f"shards={replicas.sharing.shards} zero={zero}",
             sources_of(leaves, apart),
             partial(_of_bucket, replicas),
+            with_uses,
         )
 
     def gathered(self, leaves: Sequence[Leaf], grads: Gradients) -> tuple[list[Leaf], Gradients]:
@@ -117,9 +124,16 @@ class WayBack:
                 totals = summed(replicas, known, list(own))
             else:
                 totals = self.early.finished(dict(zip(leaves, grads, strict=True)))
-            for at, total in totals.items():
-                add_to(found, own[at], total)
+            for at, (total, used) in totals.items():
+                if used is None:
+                    add_to(found, own[at], total)
+                else:  # by a rank or by none, in which case it goes on to have no gradient
+                    cond(known_alike(used), partial(add_gradient, own[at], total), _nothing)
         return list(found), list(found.values())
+
+
+def _nothing() -> None:
+    """What becomes of a parameter that no rank has used."""
 
 
 def own_leaves(replicas: Replicas) -> dict[int, Leaf]:
@@ -214,23 +228,37 @@ def buckets_of(parameters: Sequence[Tensor], bucket_bytes: int) -> tuple[Bucket,
     return tuple(map(tuple, buckets))
 
 
-def summed(replicas: Replicas, arrived: Arrived, varying: Sequence[int]) -> dict[int, Tensor]:
+def summed(replicas: Replicas, arrived: Arrived, varying: Sequence[int]) -> Sums:
     """The gradient of each of the parameters ``varying`` by the rows of all ranks."""
-    found: dict[int, Tensor] = {}
+    found: Sums = {}
+    channel, here = replicas.sharing.channel, {at for at, _ in arrived}
+    if channel.ranks == 1:  # what has not arrived here has arrived nowhere
+        varying = [at for at in varying if at in here]
     if replicas.compress is not None:
         found = _compressed(replicas, replicas.compress, arrived, varying)
         varying = [at for at in varying if at not in found]
     for bucket in replicas.buckets:
         members = [at for at in bucket if at in varying]
         if members:
-            made = _of_bucket(replicas, members, arrived, replicas.sharing.channel.name)
-            found |= zip(members, made, strict=True)
+            *made, uses = _of_bucket(replicas, members, arrived, channel.name)
+            found |= with_uses(members, made, uses, here)
     return found
+
+
+def with_uses(
+    members: Sequence[int], totals: Sequence[Tensor], uses: Tensor, here: Container[int]
+) -> Sums:
+    """The sums of the parameters ``members``, those ``here`` being used by this rank.
+
+    Of others the flag says whether a rank has used it: ``uses`` has how many have.
+    """
+    flags = [None if at in here else uses[number] > 0 for number, at in enumerate(members)]
+    return dict(zip(members, zip(totals, flags, strict=True), strict=True))
 
 
 def _compressed(
     replicas: Replicas, compress: PowerSGD, arrived: Arrived, varying: Sequence[int]
-) -> dict[int, Tensor]:
+) -> Sums:
     """Those of the parameters that ``compress`` takes."""
     given = {}
     for at in varying:
@@ -238,14 +266,26 @@ def _compressed(
             kind, row = replicas.kinds[at], arrived.get((at, 0))
             dtype = working_dtype(kind.dtype)
             given[at] = ops.zeros(kind.shape, dtype=dtype) if row is None else in_dtype(row, dtype)
-    made = compress.summed(given)
-    return {at: in_dtype(total, replicas.kinds[at].dtype) for at, total in made.items()}
+    here = {at for at, _ in arrived}
+    uses = _uses(list(given), here, float32)
+    made, uses = compress.summed(given, uses)
+    totals = [in_dtype(total, replicas.kinds[at].dtype) for at, total in made.items()]
+    return with_uses(list(made), totals, uses, here)
+
+
+def _uses(members: Sequence[int], here: Container[int], dtype: DType) -> Tensor:
+    """1 for each of the parameters ``members`` that this rank has used, as those ``here``."""
+    flags = np.array([at in here for at in members], dtype.numpy)
+    return literal(shape=flags.shape, dtype=dtype, data=flags.tobytes())
 
 
 def _of_bucket(
     replicas: Replicas, members: Sequence[int], arrived: Mapping[Place, Tensor], comm: str
 ) -> list[Tensor]:
-    """The sums of the parameters ``members``, through the channel ``comm``."""
+    """The sums of the parameters ``members``, through the channel ``comm``.
+
+    The last result has how many ranks have used each, which travels at the end of the bucket.
+    """
     sharing = replicas.sharing
     channel, shards = sharing.channel, sharing.shards
     first, end = sharing.ranges
@@ -259,21 +299,26 @@ def _of_bucket(
             for row in rows
         ]
         parts.append(stacked_parts(full, shards, channel.ranks, channel.rank))
+    uses = _uses(members, {at for at, _ in arrived}, dtype)
     if channel.ranks == 1:
-        return [in_dtype(part[0], kind.dtype) for part, kind in zip(parts, kinds, strict=True)]
+        made = [in_dtype(part[0], kind.dtype) for part, kind in zip(parts, kinds, strict=True)]
+        return [*made, uses]
     if replicas.slices is not None and replicas.slices.zero >= 2:
-        return _sliced(replicas, kinds, parts, comm)
-    sizes = [kind.size for kind in kinds]
+        return _sliced(replicas, kinds, parts, uses, comm)
+    most = most_parts(shards, channel.ranks)
+    (width,) = line_type(kinds, most, dtype).shape[1:]
     lines = []
-    for number in range(most_parts(shards, channel.ranks)):
+    for number in range(most):
         if number < len(parts[0]):
-            lines.append(in_line([part[number] for part in parts]))
+            ends = ops.zeros_like(uses) if number else uses
+            lines.append(in_line([*[part[number] for part in parts], ends]))
         else:
-            lines.append(ops.zeros((sum(sizes),), dtype=dtype))
+            lines.append(ops.zeros((width,), dtype=dtype))
     given = ops.reshape(lines[0], (1, -1)) if len(lines) == 1 else ops.stack(lines)
     total = parts_total(given, shards=shards, comm=comm, ranks=channel.ranks)
-    pieces = out_of_line(total, [kind.shape for kind in kinds])
-    return [in_dtype(piece, kind.dtype) for piece, kind in zip(pieces, kinds, strict=True)]
+    *pieces, uses = out_of_line(total, [*[kind.shape for kind in kinds], uses.shape])
+    made = [in_dtype(piece, kind.dtype) for piece, kind in zip(pieces, kinds, strict=True)]
+    return [*made, uses]
 
 
 def in_line(tensors: Sequence[Tensor]) -> Tensor:
@@ -299,18 +344,24 @@ def _sliced(
     replicas: Replicas,
     kinds: Sequence[TensorType],
     parts: Sequence[Sequence[Tensor]],
+    uses: Tensor,
     comm: str,
 ) -> list[Tensor]:
-    """The slices that this rank has of the sums: the others get theirs, and it adds those."""
+    """The slices that this rank has of the sums: the others get theirs, and it adds those.
+
+    Behind each slice goes what the rank says of ``uses``.
+    """
     sharing, slices = replicas.sharing, replicas.slices
     channel, shards = sharing.channel, sharing.shards
     ranks, most = channel.ranks, most_parts(sharing.shards, channel.ranks)
-    width = sum(slices.share(kind) for kind in kinds)
+    width = sum(slices.share(kind) for kind in kinds) + len(kinds)
+    told = ops.broadcast_to(ops.reshape(uses, (1, -1)), (ranks, len(kinds)))
     lines = []
     for number in range(most):
         if number < len(parts[0]):
             rows = [slices.rows(part[number]) for part in parts]
-            lines.append(rows[0] if len(rows) == 1 else ops.concat(rows, axis=1))
+            rows.append(ops.zeros_like(told) if number else told)
+            lines.append(ops.concat(rows, axis=1))
         else:
             lines.append(ops.zeros((ranks, width), dtype=working_dtype(kinds[0].dtype)))
     given = ops.reshape(lines[0], (ranks, 1, width)) if most == 1 else ops.stack(lines, axis=1)
@@ -321,4 +372,4 @@ def _sliced(
         share = slices.share(kind)
         pieces.append(in_dtype(total[start : start + share], kind.dtype))
         start += share
-    return pieces
+    return [*pieces, total[start:]]
