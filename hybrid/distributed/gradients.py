@@ -10,6 +10,7 @@ import math
 from collections.abc import Container, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -88,7 +89,8 @@ class WayBack:
         types = []
         for bucket in buckets:
             kinds = [replicas.kinds[at] for at in bucket]
-            types.append(line_type(kinds, parts, working_dtype(kinds[0].dtype)))
+            told = len(own) if bucket is buckets[-1] else 0
+            types.append(line_type(kinds, parts, working_dtype(kinds[0].dtype), told))
         apart = {} if self.common else {leaf: at for at, leaf in own.items()}
         zero = 0 if replicas.slices is None else replicas.slices.zero
         return EarlySums(
@@ -212,7 +214,8 @@ def buckets_of(parameters: Sequence[Tensor], bucket_bytes: int) -> tuple[Bucket,
     """The parameters in groups that are summed up together: the last ones come first.
 
     So, more or less, gradients are made.  Those of a bucket are of one dtype and have up to
-    ``bucket_bytes``, or it is one alone.
+    ``bucket_bytes``, or it is one alone.  The smallest that has several, or of all, is moved to the
+    end: with it goes which parameters are used, and what goes with one alone would cost a copy.
     """
     buckets: list[list[int]] = []
     open_: dict[Any, tuple[list[int], int]] = {}
@@ -225,6 +228,12 @@ def buckets_of(parameters: Sequence[Tensor], bucket_bytes: int) -> tuple[Bucket,
             buckets.append(bucket)
         bucket.append(at)
         open_[dtype] = bucket, size + nbytes
+
+    def cost(bucket: Sequence[int]) -> tuple[bool, int]:
+        return len(bucket) == 1, sum([parameters[at].nbytes for at in bucket])
+
+    if buckets:
+        buckets.append(buckets.pop(buckets.index(min(buckets[::-1], key=cost))))
     return tuple(map(tuple, buckets))
 
 
@@ -237,23 +246,25 @@ def summed(replicas: Replicas, arrived: Arrived, varying: Sequence[int]) -> Sums
     if replicas.compress is not None:
         found = _compressed(replicas, replicas.compress, arrived, varying)
         varying = [at for at in varying if at not in found]
-    for bucket in replicas.buckets:
-        members = [at for at in bucket if at in varying]
-        if members:
-            *made, uses = _of_bucket(replicas, members, arrived, channel.name)
-            found |= with_uses(members, made, uses, here)
-    return found
+    kept = [[at for at in bucket if at in varying] for bucket in replicas.buckets]
+    buckets = [members for members in kept if members]
+    every = list(chain(*buckets))
+    flags = tuple([at in here for at in every])
+    made: list[Tensor] = []
+    for members in buckets:
+        told = flags if members is buckets[-1] and channel.ranks > 1 else ()
+        made += _of_bucket(replicas, members, arrived, channel.name, told)
+    return found | with_uses(every, made, here)
 
 
-def with_uses(
-    members: Sequence[int], totals: Sequence[Tensor], uses: Tensor, here: Container[int]
-) -> Sums:
+def with_uses(members: Sequence[int], made: Sequence[Tensor], here: Container[int]) -> Sums:
     """The sums of the parameters ``members``, those ``here`` being used by this rank.
 
-    Of others the flag says whether a rank has used it: ``uses`` has how many have.
+    Of others the flag says whether a rank has used it: the last that is ``made``, after the sums,
+    has how many have.
     """
-    flags = [None if at in here else uses[number] > 0 for number, at in enumerate(members)]
-    return dict(zip(members, zip(totals, flags, strict=True), strict=True))
+    flags = [None if at in here else made[-1][number] > 0 for number, at in enumerate(members)]
+    return dict(zip(members, zip(made[: len(members)], flags, strict=True), strict=True))
 
 
 def _compressed(
@@ -267,24 +278,28 @@ def _compressed(
             dtype = working_dtype(kind.dtype)
             given[at] = ops.zeros(kind.shape, dtype=dtype) if row is None else in_dtype(row, dtype)
     here = {at for at, _ in arrived}
-    uses = _uses(list(given), here, float32)
-    made, uses = compress.summed(given, uses)
+    made, uses = compress.summed(given, _uses([at in here for at in given], float32))
     totals = [in_dtype(total, replicas.kinds[at].dtype) for at, total in made.items()]
-    return with_uses(list(made), totals, uses, here)
+    return with_uses(list(made), [*totals, uses], here)
 
 
-def _uses(members: Sequence[int], here: Container[int], dtype: DType) -> Tensor:
-    """1 for each of the parameters ``members`` that this rank has used, as those ``here``."""
-    flags = np.array([at in here for at in members], dtype.numpy)
+def _uses(told: Sequence[bool], dtype: DType) -> Tensor:
+    """1 for each parameter that this rank has used, else 0."""
+    flags = np.array(told, dtype.numpy)
     return literal(shape=flags.shape, dtype=dtype, data=flags.tobytes())
 
 
 def _of_bucket(
-    replicas: Replicas, members: Sequence[int], arrived: Mapping[Place, Tensor], comm: str
+    replicas: Replicas,
+    members: Sequence[int],
+    arrived: Mapping[Place, Tensor],
+    comm: str,
+    told: Sequence[bool] = (),
 ) -> list[Tensor]:
     """The sums of the parameters ``members``, through the channel ``comm``.
 
-    The last result has how many ranks have used each, which travels at the end of the bucket.
+    Where ``told`` says which parameters this rank has used, of all buckets, that goes with this
+    one, and the last result is how many ranks have used each.
     """
     sharing = replicas.sharing
     channel, shards = sharing.channel, sharing.shards
@@ -299,26 +314,25 @@ def _of_bucket(
             for row in rows
         ]
         parts.append(stacked_parts(full, shards, channel.ranks, channel.rank))
-    uses = _uses(members, {at for at, _ in arrived}, dtype)
     if channel.ranks == 1:
-        made = [in_dtype(part[0], kind.dtype) for part, kind in zip(parts, kinds, strict=True)]
-        return [*made, uses]
+        return [in_dtype(part[0], kind.dtype) for part, kind in zip(parts, kinds, strict=True)]
+    uses = [_uses(told, dtype)] if told else []
     if replicas.slices is not None and replicas.slices.zero >= 2:
         return _sliced(replicas, kinds, parts, uses, comm)
     most = most_parts(shards, channel.ranks)
-    (width,) = line_type(kinds, most, dtype).shape[1:]
+    (width,) = line_type(kinds, most, dtype, len(told)).shape[1:]
     lines = []
     for number in range(most):
         if number < len(parts[0]):
-            ends = ops.zeros_like(uses) if number else uses
-            lines.append(in_line([*[part[number] for part in parts], ends]))
+            ends = [ops.zeros_like(x) if number else x for x in uses]
+            lines.append(in_line([*[part[number] for part in parts], *ends]))
         else:
             lines.append(ops.zeros((width,), dtype=dtype))
     given = ops.reshape(lines[0], (1, -1)) if len(lines) == 1 else ops.stack(lines)
     total = parts_total(given, shards=shards, comm=comm, ranks=channel.ranks)
-    *pieces, uses = out_of_line(total, [*[kind.shape for kind in kinds], uses.shape])
-    made = [in_dtype(piece, kind.dtype) for piece, kind in zip(pieces, kinds, strict=True)]
-    return [*made, uses]
+    pieces = out_of_line(total, [x.shape for x in (*kinds, *uses)])
+    sums = zip(pieces, kinds, strict=False)  # the uses, behind them, stay as they are
+    return [in_dtype(piece, kind.dtype) for piece, kind in sums] + pieces[len(kinds) :]
 
 
 def in_line(tensors: Sequence[Tensor]) -> Tensor:
@@ -344,24 +358,24 @@ def _sliced(
     replicas: Replicas,
     kinds: Sequence[TensorType],
     parts: Sequence[Sequence[Tensor]],
-    uses: Tensor,
+    uses: Sequence[Tensor],
     comm: str,
 ) -> list[Tensor]:
     """The slices that this rank has of the sums: the others get theirs, and it adds those.
 
-    Behind each slice goes what the rank says of ``uses``.
+    All of ``uses`` goes to each of them.
     """
     sharing, slices = replicas.sharing, replicas.slices
     channel, shards = sharing.channel, sharing.shards
     ranks, most = channel.ranks, most_parts(sharing.shards, channel.ranks)
-    width = sum(slices.share(kind) for kind in kinds) + len(kinds)
-    told = ops.broadcast_to(ops.reshape(uses, (1, -1)), (ranks, len(kinds)))
+    width = sum(slices.share(kind) for kind in kinds) + sum(x.size for x in uses)
+    told = [ops.broadcast_to(ops.reshape(x, (1, -1)), (ranks, x.size)) for x in uses]
     lines = []
     for number in range(most):
         if number < len(parts[0]):
             rows = [slices.rows(part[number]) for part in parts]
-            rows.append(ops.zeros_like(told) if number else told)
-            lines.append(ops.concat(rows, axis=1))
+            rows += [ops.zeros_like(x) if number else x for x in told]
+            lines.append(rows[0] if len(rows) == 1 else ops.concat(rows, axis=1))
         else:
             lines.append(ops.zeros((ranks, width), dtype=working_dtype(kinds[0].dtype)))
     given = ops.reshape(lines[0], (ranks, 1, width)) if most == 1 else ops.stack(lines, axis=1)
@@ -372,4 +386,4 @@ def _sliced(
         share = slices.share(kind)
         pieces.append(in_dtype(total[start : start + share], kind.dtype))
         start += share
-    return [*pieces, total[start:]]
+    return pieces + [total[start:]] * len(uses)
