@@ -213,11 +213,12 @@ static inline v_f64 v_abs_f64(v_f64 x) { return (v_f64)((v_i64)x & INT64_MAX); }
 static inline v_f32 v_or_f32(v_f32 a, v_f32 b) { return (v_f32)((v_i32)a | (v_i32)b); }
 static inline v_f64 v_or_f64(v_f64 a, v_f64 b) { return (v_f64)((v_i64)a | (v_i64)b); }
 
-/* b > a ? b : a, so NaN in b is passed over.  x held below / above a bound; NaN stays NaN.  Correctly
+/* b > a ? b : a, so NaN in b is passed over; b < a ? b : a.  x held below / above a bound; NaN stays NaN.  Correctly
  * rounded square root. */
 #if defined(__x86_64__)
 static inline v_f32 v_larger_f32(v_f32 a, v_f32 b) { return (v_f32)HYB_X86(max_ps)(b, a); }
 static inline v_f64 v_larger_f64(v_f64 a, v_f64 b) { return (v_f64)HYB_X86(max_pd)(b, a); }
+static inline v_f32 v_smaller_f32(v_f32 a, v_f32 b) { return (v_f32)HYB_X86(min_ps)(b, a); }
 static inline v_f32 v_at_most_f32(v_f32 x, float y)
 {
     return (v_f32)HYB_X86(min_ps)(v_splat_f32(y), x);
@@ -239,6 +240,7 @@ static inline v_f64 v_sqrt_f64(v_f64 x) { return (v_f64)HYB_X86(sqrt_pd)(x); }
 #else
 static inline v_f32 v_larger_f32(v_f32 a, v_f32 b) { return v_select_f32(b > a, b, a); }
 static inline v_f64 v_larger_f64(v_f64 a, v_f64 b) { return v_select_f64(b > a, b, a); }
+static inline v_f32 v_smaller_f32(v_f32 a, v_f32 b) { return v_select_f32(b < a, b, a); }
 static inline v_f32 v_at_most_f32(v_f32 x, float y)
 {
     return v_select_f32(x > y, v_splat_f32(y), x);

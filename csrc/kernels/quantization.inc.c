@@ -32,10 +32,8 @@ static inline v_i32 quantization_integer(v_f32 x)
 static inline v_i32 quantization_number(v_f32 x, v_f32 scale, v_f32 zero, v_f32 low, v_f32 high)
 {
     const v_f32 rounded = v_round_f32(x / scale);
-    v_f32 steps = v_select_f32((v_i32)(rounded == rounded), rounded + zero, zero);
-    steps = v_select_f32((v_i32)(steps > low), steps, low);
-    steps = v_select_f32((v_i32)(steps < high), steps, high);
-    return quantization_integer(steps);
+    const v_f32 steps = v_select_f32((v_i32)(rounded == rounded), rounded + zero, zero);
+    return quantization_integer(v_smaller_f32(high, v_larger_f32(low, steps)));
 }
 
 /* The same less a zero point that low and high are less, too: all whole, so they may be compared
@@ -43,10 +41,8 @@ static inline v_i32 quantization_number(v_f32 x, v_f32 scale, v_f32 zero, v_f32 
 static inline v_i32 quantization_steps(v_f32 x, v_f32 scale, v_f32 low, v_f32 high)
 {
     v_f32 steps = x / scale;
-    steps = v_select_f32((v_i32)(steps == steps), steps, (v_f32){0});
-    steps = v_select_f32((v_i32)(steps > low), steps, low);
-    steps = v_select_f32((v_i32)(steps < high), steps, high);
-    return quantization_integer(steps);
+    steps = (v_f32)((v_i32)steps & (v_i32)(steps == steps));
+    return quantization_integer(v_smaller_f32(high, v_larger_f32(low, steps)));
 }
 
 /* The last byte of each lane: the number that has it as a signed byte. */
@@ -193,8 +189,7 @@ static inline v_u32 quantization_step(v_f32 x, v_f32 scale)
     const v_f32 most = v_splat_f32(127), least = -most;
     v_f32 steps = x / scale;
     const v_i32 ordered = (v_i32)(steps == steps);
-    steps = v_select_f32((v_i32)(steps < most), steps, most);
-    steps = v_select_f32((v_i32)(steps > least), steps, least);
+    steps = v_larger_f32(least, v_smaller_f32(most, steps));
     return (v_u32)(quantization_integer(steps) & ordered);
 }
 

@@ -547,18 +547,24 @@ def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> 
             if back is not None:
                 leaves, grads = back.gathered(leaves, [plain(grad) for grad in grads])
         for leaf, grad in zip(leaves, grads, strict=True):
-            if isinstance(grad, Tensor) and grad.type is not leaf.type:  # ranks share one of them
-                grad = in_layout(grad, leaf.type)
             if grad is not None:
-                old = interpreter.read_tensor_attribute(leaf, "grad")
-                if old is None:
-                    new = interpreter.first_gradient(leaf, plain(grad).detach())
-                else:  # while a function is traced, there may be none on some paths
-                    new = (old if isinstance(old, Tensor) else old.or_nothing()) + neutral(grad)
-                interpreter.write_tensor_attribute(leaf, "grad", new)
+                add_gradient(leaf, grad)
     if not retain_graph:
         unused = {node for node, met in calls.items() if not node.op.use_up(node, met)}
         interpreter.use_up([n for n in nodes if type(n) is Record and n not in unused])
+
+
+def add_gradient(leaf: Leaf, grad: Ct) -> None:
+    """Add ``grad`` to the gradient of ``leaf``, or let it be that where there is none."""
+    interpreter = current()
+    if isinstance(grad, Tensor) and grad.type is not leaf.type:  # ranks share one of them
+        grad = in_layout(grad, leaf.type)
+    old = interpreter.read_tensor_attribute(leaf, "grad")
+    if old is None:
+        new = interpreter.first_gradient(leaf, plain(grad).detach())
+    else:  # while a function is traced, there may be none on some paths
+        new = (old if isinstance(old, Tensor) else old.or_nothing()) + neutral(grad)
+    interpreter.write_tensor_attribute(leaf, "grad", new)
 
 
 def refuse_foreign(leaves: Sequence[Leaf], grads: Sequence[Ct | None]) -> None:

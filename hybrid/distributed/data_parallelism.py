@@ -24,6 +24,8 @@ from hybrid.optim.lbfgs import LBFGS
 from hybrid.optim.optimizer import Optimizer
 from hybrid.random import default_generator
 
+PARTS = 16  # of a model whose parameters are slices, at least: about four at a time are whole
+
 
 def data_parallel(
     model: Module,
@@ -51,8 +53,9 @@ def data_parallel(
     one for each rank, and results have the same bits on any number of ranks, one included.
 
     With ``zero=1`` each rank keeps a slice of the moments, with 2 of gradients, too, and with 3 of
-    the parameters, which are whole only while the model is called.  The bits are the same.  Then
-    ``state_dict()`` of what is sliced gathers it, so all ranks call it.
+    the parameters, which are whole only while the model is called, in buckets of at most a
+    sixteenth of it.  The bits are the same.  Then ``state_dict()`` of what is sliced gathers it, so
+    all ranks call it.
 
     With ``compress=PowerSGD(rank=4)`` gradients of matrices are summed up as products of thin ones,
     for slow networks; with shards="ranks" and zero=0 alone.  One rank has nothing to compress.
@@ -69,6 +72,8 @@ def data_parallel(
     goes_by(sharing)
     if sharing.channel.ranks == 1 and by_rank and world_channel().ranks == 1:
         return model, optimizer
+    if zero == 3:
+        bucket_bytes = min(bucket_bytes, max(sum([p.nbytes for _, p in named]) // PARTS, 1))
     replicas = Replicas(sharing, [p for _, p in named], bucket_bytes, by_rank)
     if sharing.shards > 1 and not by_rank:
         replicas.inner = _run_by_shards(model)

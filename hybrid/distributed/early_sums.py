@@ -17,7 +17,7 @@ over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any
 
 from hybrid.autodiff.cotangent_sums import Told
@@ -36,14 +36,17 @@ from hybrid.memory.channels import CollectiveCall
 from hybrid.plan import Plan
 
 Place = tuple[int, int]  # a parameter and a shard, by number
-OfBucket = Callable[[Sequence[int], Mapping[Place, Tensor], str], list[Tensor]]
+OfBucket = Callable[[Sequence[int], Mapping[Place, Tensor], str, Sequence[bool]], list[Tensor]]
+# By parameter: the sum, and where this rank has not used it a flag, whether some rank has.
+Sums = dict[int, tuple[Tensor, Tensor | None]]
 
 
 class EarlySums:
     """The sums of one ``backward()``, of gradients of one model.
 
     ``sources`` are the leaves at which gradients by a parameter and shard arrive, in the order in
-    which these are added; ``of_bucket`` makes the sums of some parameters through a channel.
+    which these are added; ``of_bucket`` makes the sums of some parameters through a channel, those
+    of the last bucket with what ``with_uses`` makes flags of.
     """
 
     def __init__(
@@ -55,10 +58,11 @@ class EarlySums:
         how: str,
         sources: Mapping[Place, Sequence[Leaf]],
         of_bucket: OfBucket,
+        with_uses: Callable[[Sequence[int], Sequence[Tensor], Container[int]], Sums],
     ) -> None:
         self.channel, self.buckets, self.kinds = channel, buckets, kinds
         self.types, self.how = types, how  # what ranks give of each bucket, and what becomes of it
-        self._of_bucket = of_bucket
+        self._of_bucket, self._with_uses = of_bucket, with_uses
         number_of = {at: number for number, bucket in enumerate(buckets) for at in bucket}
         self._sources: list[dict[Place, Sequence[Leaf]]] = [{} for _ in buckets]
         self._missing = [0] * len(buckets)  # leaves of each that are not final
@@ -72,7 +76,8 @@ class EarlySums:
             self._bucket_of.update((leaf, number) for leaf in sources[place])
         self._grads: dict[Leaf, Tensor | None] = {}
         self._queued = 0  # buckets
-        self._found: dict[int, Tensor] = {}
+        self._here: set[int] = set()  # what has arrived on this rank
+        self._found: list[Tensor] = []
 
     def __enter__(self) -> Told:
         """Raise CollectiveMismatchError unless all ranks are about to make the same sums."""
@@ -99,14 +104,17 @@ class EarlySums:
                 return
             self._queue()
 
-    def finished(self, grads: Mapping[Leaf, Tensor | None]) -> dict[int, Tensor]:
+    def finished(self, grads: Mapping[Leaf, Tensor | None]) -> Sums:
         """The sums by parameter, given the gradients of all leaves, once all is over."""
         self._grads.update(grads)
         while self._queued < len(self.buckets):
             self._queue()
         self.channel.queue.wait()
-        fill(list(self._found.values()))
-        return self._found
+        fill(self._found)
+        return self._with_uses(self._members(), self._found, self._here)
+
+    def _members(self) -> list[int]:
+        return [at for bucket in self.buckets for at in bucket]
 
     def _queue(self) -> None:
         number, members = self._queued, self.buckets[self._queued]
@@ -117,21 +125,26 @@ class EarlySums:
                 if (term := self._grads.get(leaf)) is not None:
                     add_to(given, place, term)
         fill(list(given.values()))
-        plan = self._plan_of(members, {place: grad.type for place, grad in given.items()})
+        self._here.update(at for at, _ in given)
+        is_last = self._queued == len(self.buckets)
+        told = tuple([at in self._here for at in self._members()]) if is_last else ()
+        plan = self._plan_of(members, {place: grad.type for place, grad in given.items()}, told)
         outputs = [native.allocate(type.nbytes) for type in plan.output_types]
         made = self.channel.queue.submit(plan, outputs, [grad.content for grad in given.values()])
-        for at, type, data in zip(members, plan.output_types, made, strict=True):
-            self._found[at] = make_tensor(type, data)
+        pairs = zip(plan.output_types, made, strict=True)
+        self._found += [make_tensor(type, data) for type, data in pairs]
 
-    def _plan_of(self, members: Sequence[int], types: Mapping[Place, TensorType]) -> Plan:
+    def _plan_of(
+        self, members: Sequence[int], types: Mapping[Place, TensorType], told: tuple[bool, ...]
+    ) -> Plan:
         """The plan of the sums of ``members``, of gradients of such types."""
 
         def sums(*grads: Tensor) -> list[Tensor]:
             arrived = dict(zip(types, grads, strict=True))
-            return self._of_bucket(members, arrived, self.channel.name)
+            return self._of_bucket(members, arrived, self.channel.name, told)
 
         kinds = [(at, self.kinds[at]) for at in members]
-        key = self.how, tuple(kinds), tuple(types.items())
+        key = self.how, tuple(kinds), tuple(types.items()), told
         return self.channel.plan(key, lambda: plan_of("gradients", sums, list(types.values())))
 
 
@@ -158,6 +171,6 @@ def may_be_early() -> bool:
     return type(current()) is Eager
 
 
-def line_type(kinds: Sequence[TensorType], parts: int, dtype: Any) -> TensorType:
-    """The type of what each rank gives of a bucket."""
-    return tensor_type(dtype, (parts, sum([kind.size for kind in kinds])))
+def line_type(kinds: Sequence[TensorType], parts: int, dtype: Any, told: int) -> TensorType:
+    """The type of what each rank gives of a bucket: gradients, and so many flags."""
+    return tensor_type(dtype, (parts, sum([kind.size for kind in kinds]) + told))

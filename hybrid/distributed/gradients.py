@@ -7,17 +7,23 @@ is of all ranks, and counts once.  Both kinds in one loss are refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from hybrid import ops
 from hybrid.autodiff.cotangent_sums import Told
-from hybrid.core.types import TensorType, float64
+from hybrid.autodiff.tape import add_gradient
+from hybrid.calls.control_functions import cond
+from hybrid.core.types import DType, TensorType, float32, float64
 from hybrid.distributed.early_sums import (
     EarlySums,
     Place,
+    Sums,
     add_to,
     line_type,
     may_be_early,
@@ -31,9 +37,10 @@ from hybrid.ir.interpreter import current
 from hybrid.ir.record import AnyRecord, Leaf, Record, ShardLeaf, node_of
 from hybrid.memory.channels import Channel, reach
 from hybrid.nn.modules.parameter import in_dtype, working_dtype
-from hybrid.ops.communication.collectives import all_to_all
+from hybrid.ops.communication.collectives import all_to_all, known_alike
 from hybrid.ops.communication.shard_sums import parts_total, stacked_parts
 from hybrid.ops.communication.shard_tree import most_parts, sum_of_parts
+from hybrid.ops.shapes.creation import literal
 
 if TYPE_CHECKING:
     from hybrid.distributed.power_sgd import PowerSGD
@@ -82,7 +89,8 @@ class WayBack:
         types = []
         for bucket in buckets:
             kinds = [replicas.kinds[at] for at in bucket]
-            types.append(line_type(kinds, parts, working_dtype(kinds[0].dtype)))
+            told = len(own) if bucket is buckets[-1] else 0
+            types.append(line_type(kinds, parts, working_dtype(kinds[0].dtype), told))
         apart = {} if self.common else {leaf: at for at, leaf in own.items()}
         zero = 0 if replicas.slices is None else replicas.slices.zero
         return EarlySums(
@@ -93,6 +101,7 @@ class WayBack:
             f"shards={replicas.sharing.shards} zero={zero}",
             sources_of(leaves, apart),
             partial(_of_bucket, replicas),
+            with_uses,
         )
 
     def gathered(self, leaves: Sequence[Leaf], grads: Gradients) -> tuple[list[Leaf], Gradients]:
@@ -117,9 +126,16 @@ class WayBack:
                 totals = summed(replicas, known, list(own))
             else:
                 totals = self.early.finished(dict(zip(leaves, grads, strict=True)))
-            for at, total in totals.items():
-                add_to(found, own[at], total)
+            for at, (total, used) in totals.items():
+                if used is None:
+                    add_to(found, own[at], total)
+                else:  # by a rank or by none, in which case it goes on to have no gradient
+                    cond(known_alike(used), partial(add_gradient, own[at], total), _nothing)
         return list(found), list(found.values())
+
+
+def _nothing() -> None:
+    """What becomes of a parameter that no rank has used."""
 
 
 def own_leaves(replicas: Replicas) -> dict[int, Leaf]:
@@ -198,7 +214,8 @@ def buckets_of(parameters: Sequence[Tensor], bucket_bytes: int) -> tuple[Bucket,
     """The parameters in groups that are summed up together: the last ones come first.
 
     So, more or less, gradients are made.  Those of a bucket are of one dtype and have up to
-    ``bucket_bytes``, or it is one alone.
+    ``bucket_bytes``, or it is one alone.  The smallest that has several, or of all, is moved to the
+    end: with it goes which parameters are used, and what goes with one alone would cost a copy.
     """
     buckets: list[list[int]] = []
     open_: dict[Any, tuple[list[int], int]] = {}
@@ -211,26 +228,48 @@ def buckets_of(parameters: Sequence[Tensor], bucket_bytes: int) -> tuple[Bucket,
             buckets.append(bucket)
         bucket.append(at)
         open_[dtype] = bucket, size + nbytes
+
+    def cost(bucket: Sequence[int]) -> tuple[bool, int]:
+        return len(bucket) == 1, sum([parameters[at].nbytes for at in bucket])
+
+    if buckets:
+        buckets.append(buckets.pop(buckets.index(min(buckets[::-1], key=cost))))
     return tuple(map(tuple, buckets))
 
 
-def summed(replicas: Replicas, arrived: Arrived, varying: Sequence[int]) -> dict[int, Tensor]:
+def summed(replicas: Replicas, arrived: Arrived, varying: Sequence[int]) -> Sums:
     """The gradient of each of the parameters ``varying`` by the rows of all ranks."""
-    found: dict[int, Tensor] = {}
+    found: Sums = {}
+    channel, here = replicas.sharing.channel, {at for at, _ in arrived}
+    if channel.ranks == 1:  # what has not arrived here has arrived nowhere
+        varying = [at for at in varying if at in here]
     if replicas.compress is not None:
         found = _compressed(replicas, replicas.compress, arrived, varying)
         varying = [at for at in varying if at not in found]
-    for bucket in replicas.buckets:
-        members = [at for at in bucket if at in varying]
-        if members:
-            made = _of_bucket(replicas, members, arrived, replicas.sharing.channel.name)
-            found |= zip(members, made, strict=True)
-    return found
+    kept = [[at for at in bucket if at in varying] for bucket in replicas.buckets]
+    buckets = [members for members in kept if members]
+    every = list(chain(*buckets))
+    flags = tuple([at in here for at in every])
+    made: list[Tensor] = []
+    for members in buckets:
+        told = flags if members is buckets[-1] and channel.ranks > 1 else ()
+        made += _of_bucket(replicas, members, arrived, channel.name, told)
+    return found | with_uses(every, made, here)
+
+
+def with_uses(members: Sequence[int], made: Sequence[Tensor], here: Container[int]) -> Sums:
+    """The sums of the parameters ``members``, those ``here`` being used by this rank.
+
+    Of others the flag says whether a rank has used it: the last that is ``made``, after the sums,
+    has how many have.
+    """
+    flags = [None if at in here else made[-1][number] > 0 for number, at in enumerate(members)]
+    return dict(zip(members, zip(made[: len(members)], flags, strict=True), strict=True))
 
 
 def _compressed(
     replicas: Replicas, compress: PowerSGD, arrived: Arrived, varying: Sequence[int]
-) -> dict[int, Tensor]:
+) -> Sums:
     """Those of the parameters that ``compress`` takes."""
     given = {}
     for at in varying:
@@ -238,14 +277,30 @@ def _compressed(
             kind, row = replicas.kinds[at], arrived.get((at, 0))
             dtype = working_dtype(kind.dtype)
             given[at] = ops.zeros(kind.shape, dtype=dtype) if row is None else in_dtype(row, dtype)
-    made = compress.summed(given)
-    return {at: in_dtype(total, replicas.kinds[at].dtype) for at, total in made.items()}
+    here = {at for at, _ in arrived}
+    made, uses = compress.summed(given, _uses([at in here for at in given], float32))
+    totals = [in_dtype(total, replicas.kinds[at].dtype) for at, total in made.items()]
+    return with_uses(list(made), [*totals, uses], here)
+
+
+def _uses(told: Sequence[bool], dtype: DType) -> Tensor:
+    """1 for each parameter that this rank has used, else 0."""
+    flags = np.array(told, dtype.numpy)
+    return literal(shape=flags.shape, dtype=dtype, data=flags.tobytes())
 
 
 def _of_bucket(
-    replicas: Replicas, members: Sequence[int], arrived: Mapping[Place, Tensor], comm: str
+    replicas: Replicas,
+    members: Sequence[int],
+    arrived: Mapping[Place, Tensor],
+    comm: str,
+    told: Sequence[bool] = (),
 ) -> list[Tensor]:
-    """The sums of the parameters ``members``, through the channel ``comm``."""
+    """The sums of the parameters ``members``, through the channel ``comm``.
+
+    Where ``told`` says which parameters this rank has used, of all buckets, that goes with this
+    one, and the last result is how many ranks have used each.
+    """
     sharing = replicas.sharing
     channel, shards = sharing.channel, sharing.shards
     first, end = sharing.ranges
@@ -261,19 +316,23 @@ def _of_bucket(
         parts.append(stacked_parts(full, shards, channel.ranks, channel.rank))
     if channel.ranks == 1:
         return [in_dtype(part[0], kind.dtype) for part, kind in zip(parts, kinds, strict=True)]
+    uses = [_uses(told, dtype)] if told else []
     if replicas.slices is not None and replicas.slices.zero >= 2:
-        return _sliced(replicas, kinds, parts, comm)
-    sizes = [kind.size for kind in kinds]
+        return _sliced(replicas, kinds, parts, uses, comm)
+    most = most_parts(shards, channel.ranks)
+    (width,) = line_type(kinds, most, dtype, len(told)).shape[1:]
     lines = []
-    for number in range(most_parts(shards, channel.ranks)):
+    for number in range(most):
         if number < len(parts[0]):
-            lines.append(in_line([part[number] for part in parts]))
+            ends = [ops.zeros_like(x) if number else x for x in uses]
+            lines.append(in_line([*[part[number] for part in parts], *ends]))
         else:
-            lines.append(ops.zeros((sum(sizes),), dtype=dtype))
+            lines.append(ops.zeros((width,), dtype=dtype))
     given = ops.reshape(lines[0], (1, -1)) if len(lines) == 1 else ops.stack(lines)
     total = parts_total(given, shards=shards, comm=comm, ranks=channel.ranks)
-    pieces = out_of_line(total, [kind.shape for kind in kinds])
-    return [in_dtype(piece, kind.dtype) for piece, kind in zip(pieces, kinds, strict=True)]
+    pieces = out_of_line(total, [x.shape for x in (*kinds, *uses)])
+    sums = zip(pieces, kinds, strict=False)  # the uses, behind them, stay as they are
+    return [in_dtype(piece, kind.dtype) for piece, kind in sums] + pieces[len(kinds) :]
 
 
 def in_line(tensors: Sequence[Tensor]) -> Tensor:
@@ -299,17 +358,23 @@ def _sliced(
     replicas: Replicas,
     kinds: Sequence[TensorType],
     parts: Sequence[Sequence[Tensor]],
+    uses: Sequence[Tensor],
     comm: str,
 ) -> list[Tensor]:
-    """The slices that this rank has of the sums: the others get theirs, and it adds those."""
+    """The slices that this rank has of the sums: the others get theirs, and it adds those.
+
+    All of ``uses`` goes to each of them.
+    """
     sharing, slices = replicas.sharing, replicas.slices
     channel, shards = sharing.channel, sharing.shards
     ranks, most = channel.ranks, most_parts(sharing.shards, channel.ranks)
-    width = sum(slices.share(kind) for kind in kinds)
+    width = sum(slices.share(kind) for kind in kinds) + sum(x.size for x in uses)
+    told = [ops.broadcast_to(ops.reshape(x, (1, -1)), (ranks, x.size)) for x in uses]
     lines = []
     for number in range(most):
         if number < len(parts[0]):
             rows = [slices.rows(part[number]) for part in parts]
+            rows += [ops.zeros_like(x) if number else x for x in told]
             lines.append(rows[0] if len(rows) == 1 else ops.concat(rows, axis=1))
         else:
             lines.append(ops.zeros((ranks, width), dtype=working_dtype(kinds[0].dtype)))
@@ -321,4 +386,4 @@ def _sliced(
         share = slices.share(kind)
         pieces.append(in_dtype(total[start : start + share], kind.dtype))
         start += share
-    return pieces
+    return pieces + [total[start:]] * len(uses)

@@ -15,7 +15,13 @@ from hybrid.distributed.meshes import world_channel
 from hybrid.distributed.shared_tensors import whole
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import ArgumentError, ArgumentTypeError, CheckpointError, HybridError
+from hybrid.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    CheckpointError,
+    HybridError,
+    author_location,
+)
 from hybrid.memory.channels import Channel, CollectiveCall, Doing
 from hybrid.random import default_generator
 from hybrid.train.arguments import Loading, copied
@@ -133,7 +139,10 @@ def on_each_rank(
         error = raised
     text = "" if error is None else f"{type(error).__name__}: {error}"
     said = text.encode()[:MOST_SAID].ljust(MOST_SAID)
-    with Doing(CollectiveCall(what)):
+    # Ranks may read and write files of their own: what they do counts, and not with which.
+    call = CollectiveCall(what.partition(" ")[0], location=author_location())
+    with Doing(call) as entry:
+        channel.agree([entry], eager=True)
         heard = channel.all_gather(np.frombuffer(said, np.uint8).copy()).reshape(-1, MOST_SAID)
     if error is not None:
         raise error

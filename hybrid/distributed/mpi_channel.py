@@ -139,7 +139,7 @@ class MpiChannel(Channel):
                     status = MPI.Status()
                     if comings[r].Test(status):
                         found[r] = arrays[r][: status.Get_count(MPI.BYTE)].tobytes()
-                return len(found) == len(self.others) and MPI.Request.Testall(goings)
+                return len(found) == len(self.others) and all_over(goings)
 
             def missing() -> list[int]:
                 return [r for r in left if r not in found]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from fractions import Fraction
 from typing import Any
 
 from hybrid import ops
@@ -18,7 +19,7 @@ from hybrid.eager.execution import EAGER
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError, author_location
 from hybrid.ir.interpreter import current
-from hybrid.ir.record import is_recording, record_call
+from hybrid.ir.record import AnyRecord, Record, is_recording, node_of, record_call
 from hybrid.nn.modules import hooks
 from hybrid.nn.modules.hooks import Hook
 from hybrid.nn.modules.module import Module
@@ -30,6 +31,7 @@ from hybrid.passes.layouts.stage_program import stages_of_cells
 from hybrid.random import default_generator
 
 SCHEDULES = ("1f1b", "gpipe")
+SHORT = Fraction(1, 10**12)  # of what lies between one step of a history and the next
 
 
 def pipeline(
@@ -54,7 +56,9 @@ def pipeline(
     and computes its activations again.
 
     An eager call computes all of the model on each rank, microbatch by microbatch, to the same
-    bits; of parameters that ranks share, all rows at once.
+    bits; of parameters that ranks share, all rows at once.  What stands around the model, such as
+    the loss, is computed of all rows in both: put layers into the model.  Numbers without rows that
+    the model gives itself, such as a loss, are sums of microbatches where it is hybridized.
     """
     if not isinstance(model, Module):
         raise ArgumentTypeError(
@@ -187,14 +191,15 @@ class EagerMicrobatches:
         self.pipe = pipe
 
     def __call__(self, module: Module, call: Callable[..., Any], args: Any, kwargs: Any) -> Any:
-        if (
-            self.pipe.microbatches == 1
-            or isinstance(call, Hybridized)
-            or current().traces
-            or current().batches
-            or row_scope() is not None
-        ):
+        if current().traces:
+            with _Twins(module, 1).standing_in():
+                return call(*args, **kwargs)
+        if self.pipe.microbatches == 1 or current().batches or row_scope() is not None:
             return call(*args, **kwargs)
+        if isinstance(call, Hybridized):
+            if not is_recording():
+                return call(*args, **kwargs)
+            call = module._call_forward  # the way back from a plan of the model is of all rows
         cells = [*module.parameters(), *module.buffers()]
         if any([cell.type.layout is not None for cell in cells]):  # bits are those of its ranks
             return call(*args, **kwargs)
@@ -213,8 +218,9 @@ class EagerMicrobatches:
                 for cell, value in begun:
                     cell.assign(value)
             own_args, own_kwargs = unflatten(structure, given)
-            with entered(_Microbatch(rows, at)), twins.of(at):
+            with entered(_Microbatch(rows, at)), twins.standing_in():
                 made.append(flatten(call(*own_args, **own_kwargs)))
+            twins.tell_apart(made[-1][0], at)
             if not at and not _is_by_rows(made[0][0], rows):
                 for cell, value in begun:
                     cell.assign(value)
@@ -278,30 +284,79 @@ class _Twins:
     """Histories in place of those of the parameters, one for each microbatch.
 
     ``backward()`` goes back through the latest first: so those of the first microbatch are made
-    last, and gradients are added in the order of the microbatches.
+    last, and gradients are added in the order of the microbatches: of each use of a parameter by
+    itself, for stages make the sums of their own uses.  What the program does with a parameter
+    beside the model is added to the sum of these, in plans, too.
     """
 
     def __init__(self, module: Module, count: int) -> None:
-        self._records: list[tuple[Tensor, Any, list[Any]]] = []
+        self.count = count
+        self._entries: list[tuple[Any, Any, Tensor]] = []  # with their records, and a twin
+        self._twins: dict[AnyRecord, _UsedParameter] = {}
         if not is_recording():
             return
+        tracer: Any = current()
         for p in module.parameters():
-            if p.record is None:
-                continue
-            whole = _same(p)
-            twins = [_same(whole).record for _ in range(count)]
-            self._records.append((p, p.record, twins[::-1]))
+            entry = tracer.cell(p) if tracer.traces else p
+            if entry.record is not None:
+                whole = _same(tracer.traced(p) if tracer.traces else p)
+                self._entries.append((entry, entry.record, whole))
+                self._twins[node_of(whole.record)[0]] = _UsedParameter(whole, count)
 
     @contextmanager
-    def of(self, at: int) -> Iterator[None]:
-        """A context in which parameters have the histories of microbatch ``at``."""
-        for p, _, twins in self._records:
-            p.record = twins[at]
+    def standing_in(self) -> Iterator[None]:
+        """A context in which parameters have the histories of twins."""
+        for entry, _, whole in self._entries:
+            entry.record = whole.record
         try:
             yield
         finally:
-            for p, record, _ in self._records:
-                p.record = record
+            for entry, record, _ in self._entries:
+                entry.record = record
+
+    def tell_apart(self, results: Sequence[Any], at: int) -> None:
+        """Let what microbatch ``at`` has done with parameters, for ``results``, be by itself."""
+        stack = [x.record for x in results if isinstance(x, Tensor) and x.record is not None]
+        seen: set[Any] = set()
+        found: list[Record] = []
+        while stack and self._twins:
+            node = node_of(stack.pop())[0]
+            if node in seen or type(node) is not Record or node in self._twins:
+                continue
+            seen.add(node)
+            parents = [parent for parent in node.parents if parent is not None]
+            if any([parent in self._twins for parent in parents]):
+                found.append(node)
+            stack += parents
+        met = dict.fromkeys(self._twins, 0)
+        for node in sorted(found, key=lambda node: node.sequence):
+            parents = list(node.parents)
+            for number, twin in enumerate(parents):
+                if twin in self._twins:
+                    parents[number] = self._twins[twin].record(met[twin], at)
+                    met[twin] += 1
+            node.parents = tuple(parents)
+
+
+class _UsedParameter:
+    """What microbatches do with one parameter, use by use."""
+
+    def __init__(self, whole: Tensor, count: int) -> None:
+        self.whole, self.count = whole, count
+        self._sums: list[Tensor] = []  # of a use, over microbatches
+
+    def record(self, use: int, at: int) -> AnyRecord:
+        """The history of the use ``use`` by microbatch ``at``."""
+        if use == len(self._sums):
+            self._sums.append(self._next(self.whole, 2 * use + 1))
+        last = (use + 2) * self.count  # the first microbatch comes first on the way back
+        return self._next(self._sums[use], 2 * (last - at)).record
+
+    def _next(self, x: Tensor, turn: int) -> Tensor:
+        """``x`` with one more step, which is ``turn`` steps from the end on the way back."""
+        made = _same(x)
+        node_of(made.record)[0].sequence = node_of(self.whole.record)[0].sequence + turn * SHORT
+        return made
 
 
 def _same(x: Tensor) -> Tensor:

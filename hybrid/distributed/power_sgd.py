@@ -23,7 +23,7 @@ from typing import Any
 import numpy as np
 
 from hybrid import ops
-from hybrid.core.types import float64
+from hybrid.core.types import float32, float64
 from hybrid.distributed.gradients import in_line, out_of_line
 from hybrid.eager.execution import from_numpy
 from hybrid.eager.tensor import Tensor
@@ -33,6 +33,7 @@ from hybrid.memory.channels import Channel
 from hybrid.nn.modules.parameter import in_dtype, working_dtype
 from hybrid.ops.communication.collectives import all_reduce
 
+USES = -1  # in place of a number
 NOISE = 1e-10  # of the length of a column: what is left of it is rounding
 
 
@@ -86,9 +87,10 @@ class PowerSGD:
             dtype = working_dtype(p.dtype)
             rows, columns = p.shape[0] if p.ndim else 1, math.prod(p.shape[1:])
             whole, thin = rows * columns, self.rank * (rows + columns)
-            self.whole_nbytes += whole * dtype.itemsize
+            self.whole_nbytes += (whole + 1) * dtype.itemsize  # and whether it is used
             compressed = p.ndim > 1 and thin < whole and p.type.layout is None
-            self.nbytes += (thin if compressed else whole) * dtype.itemsize
+            used = float32.itemsize if compressed else dtype.itemsize
+            self.nbytes += (thin if compressed else whole) * dtype.itemsize + used
             if compressed:
                 draw = np.random.default_rng([self.seed, at])
                 first = draw.standard_normal((columns, self.rank))
@@ -98,34 +100,41 @@ class PowerSGD:
 
     # One way back -------------------------------------------------------------------------------
 
-    def summed(self, grads: Mapping[int, Tensor]) -> dict[int, Tensor]:
-        """About the sums over all ranks of ``grads``, by number; of what is compressed alone."""
+    def summed(self, grads: Mapping[int, Tensor], uses: Tensor) -> tuple[dict[int, Tensor], Tensor]:
+        """About the sums over all ranks of ``grads``, by number; of what is compressed alone.
+
+        And the sums of ``uses``, 1 for each that this rank has used.  What none has used leaves
+        no trace.
+        """
         if not grads:
-            return {}
+            return {}, uses
         matrices = {}
         for at, grad in grads.items():
             error = self.errors[at]
             flat = ops.reshape(grad, error.shape)
             matrices[at] = flat + error.detach() if self.error_feedback else flat
-        total = self._over_ranks(
-            {at: ops.matmul(m, self.thin[at].detach()) for at, m in matrices.items()}
-        )
+        thin = {at: ops.matmul(m, self.thin[at].detach()) for at, m in matrices.items()}
+        total = self._over_ranks({**thin, USES: uses})
+        uses = total.pop(USES)
         left = orthonormal(total)
         own = {at: ops.matmul(m.T, left[at]) for at, m in matrices.items()}
         right = self._over_ranks(own)
         found = {}
-        for at, m in matrices.items():
+        for number, (at, m) in enumerate(matrices.items()):
+            used = uses[number] > 0
             # What is infinite on some rank is to be seen on all, and to leave nothing behind.
             finite = ops.logical_and(_finite(total[at]), _finite(right[at]))
             made = ops.where(finite, ops.matmul(left[at], right[at].T), math.nan)
             found[at] = ops.reshape(made, grads[at].shape)
             if self.error_feedback:
                 error = m - ops.matmul(left[at], own[at].T)
-                self.errors[at].assign(ops.where(finite, error, self.errors[at].detach()))
+                counts = ops.logical_and(finite, used)
+                self.errors[at].assign(ops.where(counts, error, self.errors[at].detach()))
             # A column of zeros, of a gradient of zeros, would be one for ever.
             lasts = ops.logical_and(ops.any(ops.not_equal(right[at], 0.0), axis=0), finite)
+            lasts = ops.logical_and(lasts, used)
             self.thin[at].assign(ops.where(lasts, right[at], self.thin[at].detach()))
-        return found
+        return found, uses
 
     def _over_ranks(self, given: Mapping[int, Tensor]) -> dict[int, Tensor]:
         """The sums over the ranks, those of one dtype at once."""

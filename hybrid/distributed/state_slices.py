@@ -23,6 +23,7 @@ from hybrid.nn.modules.parameter import SLICED
 from hybrid.ops.communication.collectives import all_gather, gather_parameters
 from hybrid.optim.group import Group, State
 from hybrid.optim.optimizer import Optimizer
+from hybrid.trace.values.optional import OptionalValue
 
 Work = list[tuple[int, Tensor, Tensor, State]]
 
@@ -155,7 +156,10 @@ class StateSlices:
                 if cell is None:
                     cell = self._parts[at] = part
                 cell.content, part = part.content, cell
-            found.append((number, part, g if self.zero == 2 else self.mine(g), state))
+            if self.zero == 1:
+                some = isinstance(g, OptionalValue)  # there on some paths
+                g = g.of(self.mine(g.value), g.flag) if some else self.mine(g)
+            found.append((number, part, g, state))
         return found
 
     def put(self, given: Work, work: Work) -> None:

@@ -122,7 +122,19 @@ def _total(tensors: tuple[Tensor, ...], norm_type: float) -> Tensor:
         in_dtype(ops.vector_norm(in_dtype(t, working_dtype(t.dtype)), ord=norm_type), dtype)
         for t in tensors
     ]
-    return ops.vector_norm(ops.stack(norms), ord=norm_type)
+    return _norm_of_norms(ops.stack(norms), norm_type)
+
+
+def _norm_of_norms(norms: Tensor, norm_type: float) -> Tensor:
+    """Summed up one behind the other: what counts for nothing changes no bit, wherever it stands.
+
+    So plans in which some gradients are there on some paths alone do what eager code does.
+    """
+    if norm_type in (0.0, math.inf):
+        return ops.vector_norm(norms, ord=norm_type)
+    powers = ops.square(norms) if norm_type == 2 else norms**norm_type
+    total = ops.cumulative_sum(powers)[-1]
+    return ops.sqrt(total) if norm_type == 2 else total ** (1 / norm_type)
 
 
 def _scaled(grads: tuple[Tensor, ...], bound: Any, total: Tensor) -> tuple[Tensor, ...]:

@@ -15,7 +15,7 @@ from hybrid.autodiff import enable_grad, no_grad
 from hybrid.core.types import float16, int64
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
-from hybrid.nn.modules.parameter import in_dtype
+from hybrid.nn.modules.parameter import in_dtype, present
 from hybrid.ops.support.operand_checks import require_number
 from hybrid.optim.optimizer import Optimizer
 
@@ -162,7 +162,8 @@ class LBFGS(Optimizer):
         parts = []
         for p in self.param_groups[0].params:
             g = p.grad
-            parts.append(ops.zeros((p.size,), dtype=p.dtype) if g is None else ops.flatten(g))
+            g = ops.zeros((p.size,), dtype=p.dtype) if g is None else ops.flatten(present(g))
+            parts.append(g)
         return result, loss, ops.concat(parts)
 
     def _flat(self) -> Tensor:

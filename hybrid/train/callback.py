@@ -17,7 +17,9 @@ class Callback:
     where many steps run in one call: then it is told of them about ten times a second, while steps
     go on.  ``run.step``, ``run.epoch`` and ``run.values`` are those of the step that it is told of;
     weights are already further, so ``run.model`` and ``run.stop()`` are refused.  A callback that
-    needs these says ``between_steps = True``: the loop returns to Python just there.
+    needs these says ``between_steps = True``: the loop returns to Python just there.  One that says
+    ``once_a_sink = True`` is told of the last step of a sink alone (that is an epoch, of
+    ``sink_size`` steps if that is given) where data is sunk, and if ``every`` steps have gone by.
 
     ``in_step`` is traced into the step, behind the optimizer.  ``every = 0`` is for callbacks that
     want neither of the two.
@@ -28,6 +30,7 @@ class Callback:
 
     every = 1
     between_steps = False
+    once_a_sink = False
     scalars: tuple[str, ...] = ()
     comes_last = False  # whether others are called before it
 

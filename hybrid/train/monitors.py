@@ -16,8 +16,12 @@ if TYPE_CHECKING:
 class LossMonitor(Callback):
     """A line with the loss of every ``every``-th step: "epoch 1/3, step 5: loss 0.9239".
 
+    Where data is sunk it reports once a sink, as in MindSpore: the last step of each epoch (of
+    ``sink_size`` steps if that is given), once ``every`` steps have gone by since the last line.
     ``scalars`` are shown, too: "lr", or names of metrics.  Lines go to ``file`` (stdout).
     """
+
+    once_a_sink = True
 
     def __init__(
         self, every: int = 1, *, scalars: tuple[str, ...] = (), file: IO[str] | None = None

@@ -55,6 +55,9 @@ class Run:
         self._behind = False  # whether a callback is told of a step that others have followed
         self._stopped = False
         listening = [c for c in self.callbacks if wants(c, "on_step_end")]
+        self._sunk = [c for c in listening if sinks and c.once_a_sink]
+        self._told_at: dict[Callback, int] = {}  # those, by the step that they were told of
+        listening = [c for c in listening if c not in self._sunk]
         self._told = [c for c in listening if not c.between_steps]
         self._between = [c for c in listening if c.between_steps]
         self._watchers = [c for c in self.callbacks if wants(c, "in_step")]
@@ -131,6 +134,7 @@ class Run:
                 self._watchers,
                 self._tell if self._told or self._looking else None,
             )
+            self._told_at = dict.fromkeys(self._sunk, self.step)
             self._call("on_train_begin")
             while self.epoch < self.epochs and not self._stopped:
                 self._go_through_epoch()
@@ -142,7 +146,7 @@ class Run:
 
     def _columns(self) -> list[str]:
         """The scalars that are kept of each step."""
-        using = [*self._told, *self._between, *self._watchers, *self._looking]
+        using = [*self._told, *self._between, *self._sunk, *self._watchers, *self._looking]
         asked = [name for callback in using for name in callback.scalars]
         known = {"loss", "lr", *dict(self._loop.steps.metrics)}
         for name in asked:
@@ -161,6 +165,7 @@ class Run:
         self._call("on_epoch_begin")
         while not self._stopped and self._go_on():
             pass
+        self._call_sunk()
         self._call("on_steps_over")
         self.values = self._loop.steps.values()
         if self._validate is not None:
@@ -221,6 +226,15 @@ class Run:
         if due:
             self.values = self._loop.scalars()
         for callback in due:
+            callback.on_step_end(self)
+
+    def _call_sunk(self) -> None:
+        """Tell of the last step of a sink those that want to know of no other."""
+        due = [c for c in self._sunk if self.step - self._told_at[c] >= c.every]
+        if due:
+            self.values = self._loop.scalars()
+        for callback in due:
+            self._told_at[callback] = self.step
             callback.on_step_end(self)
 
     def _call(self, method: str) -> None:

@@ -1,5 +1,7 @@
 """Networks whose channels hang together in each of the ways that there are."""
 
+from typing import Any
+
 import numpy as np
 
 import hybrid as hy
@@ -93,6 +95,46 @@ class Attention(nn.Module):
         return self.attention(x, key, key, need_weights=False)[0]
 
 
+class Steps(nn.Module):
+    """A recurrent layer between others, of which outputs at all times and the last are read."""
+
+    def __init__(self, layer: type[nn.Module], **how: Any) -> None:
+        super().__init__()
+        self.first, self.layer = nn.Linear(8, 10), layer(10, 12, batch_first=True, **how)
+        width = self.layer(hy.zeros((1, 1, 10)))[0].shape[-1]
+        self.last = nn.Linear(2 * width, 4)
+
+    def forward(self, x: hy.Tensor) -> hy.Tensor:
+        rows = self.layer(hy.relu(self.first(x)))[0]
+        return self.last(hy.concat([rows[:, -1], rows.mean(axis=1)], axis=-1))
+
+
+class LastState(nn.Module):
+    """Of which the state is read in which the layer ends."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.last = nn.LSTM(8, 12, num_layers=2), nn.Linear(24, 4)
+
+    def forward(self, x: hy.Tensor) -> hy.Tensor:
+        _, (h, c) = self.layer(x)
+        return self.last(hy.concat([h[-1], c[-1]], axis=-1))
+
+
+class OwnLoop(nn.Module):
+    """A loop over cells, with a layer in each step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cell, self.mixed, self.last = nn.GRUCell(8, 12), nn.Linear(12, 12), nn.Linear(12, 4)
+
+    def forward(self, x: hy.Tensor) -> hy.Tensor:
+        h = hy.zeros((x.shape[1], self.cell.hidden_size))
+        for row in x:
+            h = hy.tanh(self.mixed(self.cell(row, h)))
+        return self.last(h)
+
+
 IMAGES = drawn(2, 1, 8, 8)
 ROWS = drawn(3, 5, 8)
 CHANNELS = {
@@ -101,4 +143,11 @@ CHANNELS = {
     "separable": (Separable, IMAGES),
     "flat": (Flat, IMAGES),
     "gated": (Gated, ROWS),
+    "lstm": (lambda: Steps(nn.LSTM), ROWS),
+    "gru": (lambda: Steps(nn.GRU, bidirectional=True), ROWS),
+    "rnn": (lambda: Steps(nn.RNN, nonlinearity="relu", bias=False), ROWS),
+    "deep": (lambda: Steps(nn.LSTM, num_layers=2, bidirectional=True), ROWS),
+    "projected": (lambda: Steps(nn.LSTM, proj_size=5), ROWS),
+    "last_state": (LastState, ROWS),
+    "own_loop": (OwnLoop, ROWS),
 }

@@ -74,6 +74,23 @@ def test_sizes_of_a_residual_network() -> None:
     assert smaller.bn1.running_mean.shape == (6,)
 
 
+def test_units_leave_recurrent_layers() -> None:
+    """A unit leaves with its gates, in all layers and directions, for these have one size."""
+    model = shaken(CHANNELS["deep"][0]()).eval()
+    pruning = prune(model, 0.5, structure="channel", example=ROWS)
+    weights = {name for name in pruning.masks if name.startswith("layer.weight")}
+    suffixes = ("l0", "l0_reverse", "l1", "l1_reverse")
+    assert weights == {f"layer.weight_{kind}_{s}" for kind in ("ih", "hh") for s in suffixes}
+    smaller = remove(model, ROWS)
+    layer, hidden = smaller.layer, smaller.layer.hidden_size
+    assert hidden < 12 and layer.input_size == smaller.first.out_features < 10
+    assert layer.weight_ih_l0.shape == (4 * hidden, layer.input_size)
+    assert layer.weight_ih_l1_reverse.shape == (4 * hidden, 2 * hidden)
+    assert layer.bias_hh_l1.shape == (4 * hidden,)
+    assert smaller.last.in_features == 4 * hidden
+    close(smaller(ROWS), model(ROWS))
+
+
 def test_sizes_of_separable_convolutions() -> None:
     model = Separable()
     prune(model, 0.5, structure="channel", scope="layer", example=IMAGES)

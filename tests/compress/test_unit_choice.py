@@ -97,23 +97,45 @@ def test_skipped_layers_keep_their_channels() -> None:
 # Refused ------------------------------------------------------------------------------------------
 
 
-class Recurrent(nn.Module):
+class Unending(nn.Module):
+    """A loop that ends by a value."""
+
     def __init__(self) -> None:
-        self.lstm, self.hidden, self.linear = nn.LSTM(8, 6), nn.Linear(6, 5), nn.Linear(5, 2)
+        self.step, self.hidden, self.linear = nn.Linear(8, 8), nn.Linear(8, 5), nn.Linear(5, 2)
 
     def forward(self, x: hy.Tensor) -> hy.Tensor:
-        return self.linear(hy.relu(self.hidden(self.lstm(x)[0])))
+        h = self.step(x)
+        while h.sum() > 100.0:
+            h = 0.5 * h
+        return self.linear(hy.relu(self.hidden(h)))
 
 
-def test_lstms_are_refused_with_the_line() -> None:
-    pruning = prune(Recurrent(), 0.5, structure="channel", example=ROWS)
+def test_loops_that_values_end_are_refused_with_the_line() -> None:
+    pruning = prune(Unending(), 0.5, structure="channel", example=ROWS)
     assert list(pruning.masks) == ["hidden", "hidden.bias"]
-    row = next(row for row in pruning.refused if row.layer == "lstm.weight_ih_l0")
-    assert row.op == "for"
-    assert row.why == "24 of 24 channels: what its body does with the axis is not followed"
-    assert "self.lstm(x)" in row.at.text
-    assert "(for at " in str(row)
+    row = next(row for row in pruning.refused if row.layer == "step")
+    assert row.op == "while"
+    assert row.why == "8 of 8 channels: what its body does with the axis is not followed"
+    assert "while h.sum() > 100.0" in row.at.text
+    assert "(while at " in str(row)
     assert "test_unit_choice.py:" in str(row)
+
+
+def test_a_state_that_is_a_result_keeps_its_units() -> None:
+    class Stateful(nn.Module):
+        def __init__(self) -> None:
+            self.layer, self.last = nn.GRU(8, 6), nn.Linear(6, 2)
+
+        def forward(self, x: hy.Tensor) -> tuple[hy.Tensor, hy.Tensor]:
+            rows, h = self.layer(x)
+            return self.last(rows[-1]), h
+
+    with pytest.raises(ArgumentError) as error:
+        prune(Stateful(), 0.5, structure="channel", example=ROWS)
+    assert (
+        "layer.weight_ih_l0, layer.weight_hh_l0: 6 of 6 channels: they are a result of the model"
+        in str(error.value)
+    )
 
 
 def test_results_are_refused() -> None:

@@ -44,6 +44,16 @@ def test_ranks_train_like_one_process(ranks: int, tmp_path: Path) -> None:
     assert done.stdout == f"{ranks} ranks: all is well\n"
 
 
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=nightly), 2])
+def test_parameters_that_no_rank_uses_have_no_gradient(ranks: int) -> None:
+    require_well(ranks, "unused_parameters.py")
+
+
+@pytest.mark.parametrize("ranks", [2, pytest.param(4, marks=nightly)])
+def test_ranks_hold_less_the_more_they_share(ranks: int) -> None:
+    require_well(ranks, "held_slices.py")
+
+
 @pytest.mark.nightly
 def test_one_rank_trains_like_one_process(tmp_path: Path) -> None:
     done = run([sys.executable, str(JOBS / "data_parallel.py"), str(tmp_path)])

@@ -37,8 +37,8 @@ def test_nothing_is_lost() -> None:
     given = [hy.asarray(draw.standard_normal((12, 3, 5)).astype("f4")) for _ in range(6)]
     compress = _bound(rank=2)
     assert compress.names == {0: "weight"}
-    assert (compress.nbytes, compress.whole_nbytes) == (4 * (2 * 27 + 12), 4 * (180 + 12))
-    found = [compress.summed({0: g})[0].numpy().copy() for g in given]
+    assert (compress.nbytes, compress.whole_nbytes) == (4 * (2 * 27 + 12 + 2), 4 * (180 + 12 + 2))
+    found = [compress.summed({0: g}, hy.ones(1))[0][0].numpy().copy() for g in given]
     for made in found:
         assert np.linalg.matrix_rank(made.reshape(12, 15), tol=1e-4) == 2
     total = np.sum([g.numpy() for g in given], axis=0, dtype="f8")
@@ -47,7 +47,7 @@ def test_nothing_is_lost() -> None:
     assert abs(left).max() > 0.1
     forgets = _bound(rank=2, error_feedback=False)
     for g in given:
-        forgets.summed({0: g})
+        forgets.summed({0: g}, hy.ones(1))
     assert not forgets.errors[0].numpy().any()
 
 
@@ -57,7 +57,7 @@ def test_matrices_of_low_rank_come_whole() -> None:
     for number in range(4):  # one of zeros on the way
         low = draw.standard_normal((12, 2)) @ draw.standard_normal((2, 15)) * (number != 1)
         gradient = hy.asarray(low.astype("f4").reshape(12, 3, 5))
-        made = compress.summed({0: gradient})[0]
+        made = compress.summed({0: gradient}, hy.ones(1))[0][0]
         np.testing.assert_allclose(made.numpy(), gradient.numpy(), atol=2e-6)
 
 
@@ -68,9 +68,9 @@ def test_what_is_infinite_is_seen_and_leaves_nothing() -> None:
     for number, value in enumerate((0.0, np.inf, np.nan, 0.0)):
         bad = good.copy()
         bad[3, 1, 2] += value
-        made = compress.summed({0: hy.asarray(bad)})[0].numpy()
+        made = compress.summed({0: hy.asarray(bad)}, hy.ones(1))[0][0].numpy()
         if number in (0, 3):
-            assert (made == other.summed({0: hy.asarray(good)})[0].numpy()).all()
+            assert (made == other.summed({0: hy.asarray(good)}, hy.ones(1))[0][0].numpy()).all()
         else:
             assert np.isnan(made).all()
     assert (compress.errors[0].numpy() == other.errors[0].numpy()).all()
@@ -119,3 +119,14 @@ def test_wrong_arguments(call: Any, kind: type[HybridError], said: str) -> None:
     with pytest.raises(kind) as caught:
         call(model, hy.optim.SGD(model.parameters(), lr=0.1))
     assert said in str(caught.value) and "\nFix: " in str(caught.value)
+
+
+def test_what_no_rank_uses_leaves_no_trace() -> None:
+    compress = _bound(rank=1)
+    draw = np.random.default_rng(0)
+    compress.summed({0: hy.asarray(draw.standard_normal((12, 3, 5)).astype("f4"))}, hy.ones(1))
+    before = compress.errors[0].numpy().copy(), compress.thin[0].numpy().copy()
+    assert before[0].any()
+    compress.summed({0: hy.zeros((12, 3, 5))}, hy.zeros(1))
+    assert (compress.errors[0].numpy() == before[0]).all()
+    assert (compress.thin[0].numpy() == before[1]).all()

@@ -156,6 +156,29 @@ def test_errors(make, message):
     assert str(caught.value) == message
 
 
+@pytest.mark.parametrize("order", [2.0, 1.0, 3.0, 0.0, math.inf])
+def test_gradients_that_are_there_on_some_paths(order):
+    """The norms of as many as there are, with the bits of eager code."""
+    grads = [hy.asarray(DRAW.randn(3, n + 1)) for n in range(49)]
+
+    def clipped(x, whole):
+        params = [Parameter(hy.ones_like(g)) for g in grads]
+        for number, (p, g) in enumerate(zip(params, grads, strict=True)):
+            if number % 3:
+                (p * g).sum().backward()
+            elif x > 0:
+                (p * g * x).sum().backward()
+        if whole:
+            return optim.clip_grad_norm_(params, 0.5, order), params[1].grad
+        return optim.clip_grad_norm_(params[::3], 0.5, order), params[1].grad
+
+    for x in (1.5, -1.0):
+        for whole in (True, False):
+            made = hy.hybridize(clipped)(hy.asarray(x), whole)
+            for a, b in zip(made, clipped(hy.asarray(x), whole), strict=True):
+                np.testing.assert_array_equal(a.numpy(), b.numpy())
+
+
 @pytest.mark.parametrize("order", [2.0, math.inf])
 def test_called_often_it_is_a_plan_with_the_same_bits(order):
     """Of all dtypes, and of a bound that differs from call to call."""

@@ -25,17 +25,45 @@ from hybrid.train import (
 from tests.train.parts import Seen, loader, model, state_of
 
 
-def test_loss_monitor(capsys):
+@pytest.mark.parametrize(
+    ("sinks", "every", "size", "steps"),
+    [
+        (False, 4, -1, [4, 8, 12]),
+        (True, 1, -1, [6, 12]),
+        (True, 6, -1, [6, 12]),
+        (True, 4, -1, [6, 12]),
+        (True, 7, -1, [12]),
+        (True, 13, -1, []),
+        (True, 1, 4, [4, 8]),
+        (True, 5, 4, [8]),
+    ],
+)
+def test_loss_monitor(capsys, sinks, every, size, steps):
+    """Where data is sunk it reports once a sink."""
     made, seen = model(), Seen()
-    made.train(
-        2, loader(), [LossMonitor(every=4, scalars=("lr",)), seen, Seen(scalars=("accuracy",))]
-    )
-    values = [v["loss"] for _, step, v in seen.steps if step % 4 == 0]
+    monitor = LossMonitor(every=every, scalars=("lr",))
+    made.train(2, loader(), [monitor, seen, Seen(scalars=("accuracy",))], sinks, size)
+    values = {step: v["loss"] for _, step, v in seen.steps}
+    length = 6 if size < 0 else size
     assert capsys.readouterr().out.splitlines() == [
-        f"epoch 1/2, step 4: loss {values[0]:.4g}, lr 0.02",
-        f"epoch 2/2, step 8: loss {values[1]:.4g}, lr 0.02",
-        f"epoch 2/2, step 12: loss {values[2]:.4g}, lr 0.02",
+        f"epoch {(step + length - 1) // length}/2, step {step}: loss {values[step]:.4g}, lr 0.02"
+        for step in steps
     ]
+
+
+def test_loss_monitor_alone(capsys):
+    """Without others, that keep the scalars of each step."""
+    losses = []
+
+    class Losses(LossMonitor):
+        def on_step_end(self, run):
+            losses.append((run.epoch, run.step, run.values["loss"]))
+            run.model  # noqa: B018  it is told between steps
+
+    model().train(2, loader(), Losses())
+    seen = Seen()
+    model().train(2, loader(), seen)
+    assert losses == [(e, step, v["loss"]) for e, step, v in seen.steps if step in (6, 12)]
 
 
 @pytest.mark.parametrize("sinks", [True, False])

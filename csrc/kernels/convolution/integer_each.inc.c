@@ -79,22 +79,53 @@ static bool integer_plan_each(const integer_job *job, integer_rows *r)
     return true;
 }
 
-/* One row of the source in 16 bits: item i is that at start + i * stride, less zero. */
+typedef uint8_t integer_bytes_16 __attribute__((vector_size(16)));
+typedef uint16_t integer_words_16 __attribute__((vector_size(32)));
+typedef uint8_t integer_bytes_8 __attribute__((vector_size(8)));
+typedef uint16_t integer_words_8 __attribute__((vector_size(16)));
+
+/* `n` bytes in 16 bits; of several vectors the last one may have items of that before it. */
+#define INTEGER_WIDENED(n)                                                                         \
+    static inline void integer_widened_##n(int16_t *to, const uint8_t *from, uint8_t flip,         \
+                                           uint16_t zero)                                          \
+    {                                                                                              \
+        integer_bytes_##n bytes;                                                                   \
+        memcpy(&bytes, from, sizeof bytes);                                                        \
+        const integer_words_##n words = __builtin_convertvector(bytes ^ flip,                      \
+                                                                integer_words_##n) - zero;         \
+        memcpy(to, &words, sizeof words);                                                          \
+    }
+INTEGER_WIDENED(8)
+INTEGER_WIDENED(16)
+
+/* One row of the source in 16 bits: item i is that at start + i * stride, less zero; zeros without a
+ * row.  What lies outside of all rows has been cleared, and stays so. */
 static void integer_widen(const integer_job *job, int16_t *to, int64_t length, const uint8_t *row,
                           int64_t start, int64_t stride)
 {
     int64_t low, end;
     conv_inside(start, stride, length, job->shape.axis[2].size, &low, &end);
-    memset(to, 0, (size_t)low * sizeof *to);
-    const uint8_t flip = job->flip, *from = row + start;
-    const int32_t zero = job->zero;
-    if (stride == 1)
-        for (int64_t i = low; i < end; i++)
-            to[i] = (int16_t)((from[i] ^ flip) - zero);
-    else
-        for (int64_t i = low; i < end; i++)
+    const int64_t n = end - low;
+    if (n <= 0)
+        return;
+    to += low;
+    if (!row) {
+        memset(to, 0, (size_t)n * sizeof *to);
+        return;
+    }
+    const uint8_t flip = job->flip, *from = row + start + low * stride;
+    const uint16_t zero = (uint16_t)job->zero;
+    if (stride == 1 && n >= 16) {
+        for (int64_t i = 0; i + 16 < n; i += 16)
+            integer_widened_16(to + i, from + i, flip, zero);
+        integer_widened_16(to + n - 16, from + n - 16, flip, zero);
+    } else if (stride == 1 && n >= 8) {
+        integer_widened_8(to, from, flip, zero);
+        integer_widened_8(to + n - 8, from + n - 8, flip, zero);
+    } else {
+        for (int64_t i = 0; i < n; i++)
             to[i] = (int16_t)((from[i * stride] ^ flip) - zero);
-    memset(to + end, 0, (size_t)(length - end) * sizeof *to);
+    }
 }
 
 /* The lines that a block of rows from (deep, high) on needs: for each outer tap all of them. */
@@ -108,12 +139,7 @@ static void integer_copy_rows(const integer_rows *r, int16_t *to, const uint8_t 
         for (int64_t l = 0; l < r->lines; l++) {
             const int64_t h = j_high * high->stride + high->shift + l;
             const bool inside = d >= 0 && d < deep->size && h >= 0 && h < high->size;
-            if (!inside) {
-                memset(to, 0, (size_t)r->pitch * sizeof *to);
-                to += r->pitch;
-                continue;
-            }
-            const uint8_t *row = plane + (d * high->size + h) * wide->size;
+            const uint8_t *row = inside ? plane + (d * high->size + h) * wide->size : NULL;
             if (r->pairs.shared) {
                 integer_widen(r->job, to, r->length, row, wide->shift, 1);
                 to += r->length;
@@ -208,6 +234,7 @@ static hyb_status integer_each_units(void *context, int64_t begin, int64_t end)
     if (!lines)
         return hyb_fail(HYB_NO_MEMORY, "conv_integer: no memory for copies of rows");
     int16_t *copy = (int16_t *)(lines + n_lines);
+    memset(copy, 0, (size_t)(deep->taps * r->lines * r->pitch + INTEGER_SLACK) * sizeof *copy);
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t image = unit / s->groups, group = unit % s->groups;
         const uint8_t *plane = job->source + image * s->source_image + group * s->source_plane;
@@ -218,10 +245,12 @@ static hyb_status integer_each_units(void *context, int64_t begin, int64_t end)
                 const int64_t corner = (d * high->count + first) * s->axis[2].count;
                 integer_copy_rows(r, copy, plane, d, first);
                 for (int64_t h = first; h < last; h++) {
-                    for (int64_t l = 0; l < n_lines; l++)
-                        lines[l] = copy + (l / high->taps * r->lines + (h - first) * high->stride +
-                                           l % high->taps * high->slide) *
-                                              r->pitch;
+                    const int16_t **line = lines;
+                    for (int64_t outer = 0; outer < deep->taps; outer++)
+                        for (int64_t tap = 0; tap < high->taps; tap++)
+                            *line++ = copy + (outer * r->lines + (h - first) * high->stride +
+                                              tap * high->slide) *
+                                                 r->pitch;
                     for (int64_t row = 0; row < s->rows; row++) {
                         const uint32_t *own = job->weights.to + (group * s->rows + row) * words;
                         int32_t *to = results + row * s->result_plane + corner +

@@ -4,6 +4,7 @@ A unit is a set of places along axes of values: channel 3 of a convolution with 
 and norm, and what the next layers read of it.  A walk over the graph carries units along the ties
 of the ops (``op.couples``) from axis to axis, and joins units that meet.  It ends where an op sums
 over the axis; results, inputs and ops that compute with the axis as a whole refuse the unit.
+Loops over rows are walked through: see ``loop_bodies.py``.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 
 from hybrid.autodiff import no_grad
 from hybrid.calls.hybridized import Hybridized
+from hybrid.compress.channels.loop_bodies import OpenedLoops
 from hybrid.compress.channels.uncoupled_ops import reason_of
 from hybrid.core.dataclass import dataclass
 from hybrid.eager.tensor import Tensor
@@ -56,17 +58,23 @@ class EvaluatedGraph:
             else:
                 self.arguments.add(value)
         self.results = set(self.graph.results)
+        opened = OpenedLoops(self.graph.nodes)
+        self.top, self.loops = opened.top, opened.loops  # nodes outside of loops; of which bodies
+        self.nodes = opened.nodes
         self.uses: dict[Value, list[tuple[Node, int]]] = {}
         self.makers: dict[Value, tuple[Node, int]] = {}
         self.static: set[Value] = set(self.cells)  # known without the arguments
-        for node in self.graph.nodes:
+        for node in self.nodes:
             for place, operand in enumerate(node.operands):
                 self.uses.setdefault(operand, []).append((node, place))
             for i, result in enumerate(node.results):
                 self.makers[result] = (node, ~i)
-            if node.pure and not node.regions and self.static.issuperset(node.operands):
+            alone = node.pure and not node.regions and node not in self.loops
+            if alone and self.static.issuperset(node.operands):
                 self.static.update(node.results)
-        self._ties: dict[Node, list[Tie]] = {}
+        self._ties: dict[Node, list[Tie]] = {
+            node: body.ties(node) for node, body in self.loops.items()
+        }
 
     def line(self, node: Node) -> Location | None:
         """The author's line of ``node``; None if only lines of this package are nearer."""

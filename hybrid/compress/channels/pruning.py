@@ -118,10 +118,11 @@ def prune(
     ``structure`` says what goes: ``"element"``: single elements of the weights of Linear, Bilinear,
     convolutions, attention and recurrent layers; ``"2:4"``: two of each four along the input
     (``amount`` is then 0.5; layers whose inputs are no multiple of 4 are left as they are);
-    ``"channel"``: whole channels of layers, with their biases and norms, and ``"head"``: whole
-    heads of attention, the share ``amount`` of those that can leave.  Which channels leave
-    together (at residuals, concatenations, in depthwise convolutions) is read from the graph of
-    ``model(*example)``; ``example`` is a tensor or a tuple of arguments.  A channel that can leave
+    ``"channel"``: whole channels of layers, with their biases and norms (of recurrent layers hidden
+    units with their gates, in all layers and directions), and ``"head"``: whole heads of attention,
+    the share ``amount`` of those that can leave.  Which channels leave together (at residuals,
+    concatenations, in depthwise convolutions) is read from the graph of ``model(*example)``;
+    ``example`` is a tensor or a tuple of arguments.  A channel that can leave
     is taken out of a copy first, so what sizes in the author's code forbid is found here.  With
     ``round_to`` each group keeps a multiple of it in all.  The importance of a unit is the mean of
     its elements', relative to the mean of its group.

@@ -27,8 +27,10 @@ from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, HybridError, Location
 from hybrid.ir import Node, Value
+from hybrid.nn.layers.cells import GATES, _Cell
 from hybrid.nn.layers.conv import _Direct, _Transposed
 from hybrid.nn.layers.normalization import _Running
+from hybrid.nn.layers.recurrence import _Recurrent
 from hybrid.nn.modules.module import Mode, Module
 from hybrid.nn.modules.parameter import Parameter
 from hybrid.nn.modules.parameter_container import ParameterDict, ParameterList
@@ -120,7 +122,7 @@ def head_seeds(graph: EvaluatedGraph) -> list[tuple[Value, int]]:
     """The axes of queries along which attention has heads: those before [length, features]."""
     return [
         (node.operands[0], node.operands[0].type.rank - 3)
-        for node in graph.graph.nodes
+        for node in graph.nodes
         if node.op.name in ("attention", "attention_masked") and node.operands[0].type.rank > 3
     ]
 
@@ -243,6 +245,16 @@ def _transposed_sizes(layer: Any) -> dict[str, int]:
     }  # fmt: skip
 
 
+def _recurrent_sizes(layer: Any) -> dict[str, int]:
+    projected = {"proj_size": layer.weight_hr_l0.shape[0]} if layer.proj_size else {}
+    hidden = layer.weight_hh_l0.shape[0] // GATES[layer.mode]
+    return {"input_size": layer.weight_ih_l0.shape[1], "hidden_size": hidden, **projected}
+
+
+def _cell_sizes(cell: Any) -> dict[str, int]:
+    return {"input_size": cell.weight_ih.shape[1], "hidden_size": cell.weight_hh.shape[1]}
+
+
 SIZES: tuple[tuple[type[Module], Callable[[Any], dict[str, int]]], ...] = (
     (nn.Linear, lambda m: {"out_features": m.weight.shape[0], "in_features": m.weight.shape[1]}),
     (
@@ -255,6 +267,8 @@ SIZES: tuple[tuple[type[Module], Callable[[Any], dict[str, int]]], ...] = (
     (_Transposed, _transposed_sizes),
     (_Running, lambda m: {} if m.weight is None else {"num_features": m.weight.shape[0]}),
     (nn.Embedding, lambda m: {"embedding_dim": m.weight.shape[1]}),
+    (_Recurrent, _recurrent_sizes),
+    (_Cell, _cell_sizes),
     (nn.PReLU, lambda m: {"num_parameters": m.weight.shape[0]}),
     (
         nn.MultiheadAttention,
@@ -273,7 +287,7 @@ def _constants(
     graph = group.graph
     sent = SentValues(group, lambda value: numbers(graph.cells[value]))
     found = []
-    for node in graph.graph.nodes:
+    for node in graph.nodes:
         for tie in graph.ties(node):
             if any(part.place < 0 for part in tie):
                 continue  # a result has the axis, too

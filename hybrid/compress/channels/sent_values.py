@@ -6,12 +6,13 @@ the number that all elements at a place are, or NaN where they vary.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from hybrid.compress.channels.channel_groups import ChannelGroup, Key
+from hybrid.compress.channels.loop_bodies import LoopBody
 from hybrid.compress.weights import PRODUCTS
 from hybrid.ir import Node, Value
 
@@ -36,10 +37,47 @@ class SentValues:
         self.along: dict[Key, np.ndarray] = {}
         for value in self.graph.graph.params:
             self._keep(value, self._of_static)
-        for node in self.graph.graph.nodes:
+        self._go(self.graph.top)
+
+    def _go(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            if node in self.graph.loops:
+                self._loop(self.graph.loops[node])
+                continue
             for result in node.results:
                 static = result in self.graph.static
                 self._keep(result, self._of_static if static else self._of_node, node)
+
+    def _loop(self, body: LoopBody) -> None:
+        """What the values of a loop are in every iteration: its body is gone through until it is
+        known of what it carries.
+        """
+        for start, within, _, _ in body.carried:
+            self._copy(start, within)
+        for rows, row in body.sliced:
+            self._copy(rows, row, 1, 0)
+        changes = True
+        while changes:
+            self._go(body.nodes)
+            changes = False
+            for _, within, following, _ in body.carried:
+                for axis in range(within.type.rank):
+                    own = self.along.get((within, axis))
+                    if own is not None:
+                        differs = (own != self.along[following, axis]) & ~np.isnan(own)
+                        own[differs] = np.nan
+                        changes |= bool(differs.any())
+        for _, within, _, end in body.carried:
+            self._copy(within, end)
+        for row, rows in body.stacked:
+            self._copy(row, rows, 0, 1)
+
+    def _copy(self, value: Value, to: Value, first: int = 0, then: int = 0) -> None:
+        """Let ``to`` have along its axes from ``then`` on what ``value`` has from ``first`` on."""
+        for axis in range(value.type.rank - first):
+            found = self.along.get((value, axis + first))
+            if found is not None:
+                self.along[to, axis + then] = found.copy()
 
     def _keep(self, value: Value, found: Callable[..., np.ndarray], *node: Node) -> None:
         for axis in range(value.type.rank):

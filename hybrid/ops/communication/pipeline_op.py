@@ -27,28 +27,38 @@ class Pipe(NamedTuple):
     recompute: bool
 
 
+KINDS = [str, int, int, int, int, str, bool]
+
+
 @op(name="pipeline_edge", moves=True)
-def pipeline_edge(x: TensorType, *, pipe: tuple[Any, ...], begins: bool) -> TensorType:
-    """``x``, which goes into a pipeline (``begins``), or comes out of one."""
+def pipeline_edge(
+    x: TensorType, *, pipe: tuple[Any, ...], begins: bool, back: bool = False
+) -> TensorType:
+    """``x``, which goes into a pipeline (``begins``), or comes out of one.
+
+    ``back``: the gradient by such a value, on its way back.
+    """
     kinds = [type(item) for item in pipe] if isinstance(pipe, tuple) else []
-    if kinds != [str, int, int, int, int, str, bool] or not isinstance(begins, bool):
+    if kinds != KINDS or not isinstance(begins, bool) or not isinstance(back, bool):
         raise GraphError(f"no pipeline: {pipe!r}")
     return x
 
 
 @pipeline_edge.reference
-def pipeline_edge_reference(x: Any, *, pipe: Any, begins: bool) -> Any:
+def pipeline_edge_reference(x: Any, *, pipe: Any, begins: bool, back: bool) -> Any:
     return x
 
 
 @pipeline_edge.view
-def pipeline_edge_view(x: Any, *, pipe: Any, begins: bool) -> Any:
+def pipeline_edge_view(x: Any, *, pipe: Any, begins: bool, back: bool) -> Any:
     return x
 
 
 @linear(pipeline_edge)
-def pipeline_edge_vjp(ct: Any, _y: Any, _x: Any, *, pipe: Any, begins: bool) -> tuple[Any, ...]:
-    return (ct,)
+def pipeline_edge_vjp(
+    ct: Any, _y: Any, _x: Any, *, pipe: Any, begins: bool, back: bool
+) -> tuple[Any, ...]:
+    return (ct if back else pipeline_edge(ct, pipe=pipe, begins=begins, back=True),)
 
 
 pipeline_edge.couples(axis_ties.everywhere)
@@ -63,4 +73,6 @@ def pipeline_edge_batch(_rows: int, _batched: Any, x: Any, **attrs: Any) -> Any:
 @pipeline_edge.samples
 def pipeline_edge_samples(draw: Any) -> Any:
     for dtype in draw.all:
-        yield (draw(dtype, 4, 2),), {"pipe": ("pp", 1, 0, 2, 2, "1f1b", False), "begins": True}
+        for begins, back in ((True, False), (False, True)):
+            pipe = ("pp", 1, 0, 2, 2, "1f1b", False)
+            yield (draw(dtype, 4, 2),), {"pipe": pipe, "begins": begins, "back": back}

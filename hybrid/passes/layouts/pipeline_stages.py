@@ -12,7 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 
-from hybrid.core.layouts import PARTIAL, MeshAxis, Placement, Split
+from hybrid.core.layouts import PARTIAL, MeshAxis, Placement, Split, cut
 from hybrid.errors import ShapeError
 from hybrid.ir import Graph, Node, Value
 from hybrid.ops.communication.pipeline_op import Pipe, pipeline_edge
@@ -21,6 +21,7 @@ from hybrid.passes.layouts.layout_choice import LayoutChoice
 from hybrid.passes.layouts.layout_costs import BYTES, computing
 
 _NEVER = 1e6  # the cost of what is only done if it has to be
+_HARD = 100.0  # how often, rather than to wait with what goes on by rows
 _LITTLE = 0.01
 _IN_VAIN = 3.0  # the cost of taking apart what is whole; more than that of computing all at once
 _PLACES = 64  # where a model may be cut
@@ -32,8 +33,13 @@ def is_pipelined(graph: Graph) -> bool:
 
     A gradient that is taken outside has one at most; all ranks compute all of it.
     """
-    edges = {node.attributes["begins"] for node in graph.nodes if node.op is pipeline_edge}
+    edges = {node.attributes["begins"] for node in graph.nodes if is_edge(node)}
     return len(edges) == 2
+
+
+def is_edge(node: Node) -> bool:
+    """Whether it marks where the model begins or ends, going forward."""
+    return node.op is pipeline_edge and not node.attributes["back"]
 
 
 def pipe_of(graph: Graph) -> Pipe:
@@ -55,7 +61,7 @@ def between(graph: Graph) -> tuple[list[Node], list[Node]]:
     inside: set[Value] = set()
     behind = []
     for node in graph.nodes:
-        begins = node.op is pipeline_edge and node.attributes["begins"]
+        begins = is_edge(node) and node.attributes["begins"]
         if begins or not inside.isdisjoint(node.operands):
             inside.update(node.results)
             if not begins:
@@ -63,19 +69,47 @@ def between(graph: Graph) -> tuple[list[Node], list[Node]]:
     needed: set[Value] = set()
     found = []
     for node in reversed(behind):
-        ends = node.op is pipeline_edge and not node.attributes["begins"]
+        ends = is_edge(node) and not node.attributes["begins"]
         if ends or not needed.isdisjoint(node.results):
             needed.update(node.operands)
             found.append(node)
     return behind, found[::-1]
 
 
+def outside(graph: Graph, forward: Sequence[Node]) -> set[Node]:
+    """What eager code computes of all rows at once: neither in the model nor on its way back.
+
+    Nothing where the model ends in numbers without rows, which eager code computes of all rows,
+    and stages as sums.
+    """
+    ends = [node for node in forward if is_edge(node) and not node.attributes["begins"]]
+    if not all([node.operands[0].type.rank for node in ends]):
+        return set()
+    inside = set(forward)
+    back: set[Value] = set()  # gradients on their way back through the model
+    found: set[Node] = set()
+    for node in graph.nodes:
+        if node.op is pipeline_edge and node.attributes["back"]:
+            if not node.attributes["begins"]:
+                back.update(node.results)
+        elif node not in inside and not is_edge(node):
+            if back.isdisjoint(node.operands):
+                found.add(node)
+            else:
+                back.update(node.results)
+    return found
+
+
 class Microbatches(LayoutChoice):
-    """Which values are of one microbatch each: all that can be, from where a pipeline begins."""
+    """Which values are of one microbatch each: all that can be, from where a pipeline begins.
+
+    Outside the model nothing is summed up by microbatches, so all bits are those of eager code.
+    """
 
     def __init__(self, graph: Graph, count: int) -> None:
         axis = MeshAxis("microbatches", count, 0)
         behind, self.forward = between(graph)
+        self.outside = outside(graph, self.forward)
         self._whole = dict.fromkeys(behind, 1.0) | dict.fromkeys(self.forward, _NEVER * _NEVER)
         super().__init__(graph, axis, {}, dict.fromkeys(range(len(graph.results))))
 
@@ -83,7 +117,10 @@ class Microbatches(LayoutChoice):
         found = self._candidates.get(node)
         if found is None:
             ways = super().candidates(node)
-            found = self._candidates[node] = [way for way in ways if _in_time(node, way)]
+            ways = [way for way in ways if self._in_time(node, way)]
+            if node in self.outside:
+                ways = [way for way in ways if _is_by_rows(node, way, self.axis.ranks)]
+            found = self._candidates[node] = ways
         return found
 
     def moving(self, value: Value, now: Placement, then: Placement) -> float:
@@ -91,14 +128,33 @@ class Microbatches(LayoutChoice):
             return 0.0
         if now is None or (now == PARTIAL and then is None):
             return _LITTLE
-        return _NEVER + value.type.nbytes / BYTES
+        times = 2 if isinstance(now, Split) and isinstance(then, Split) else 1  # by way of None
+        return times * (_NEVER + value.type.nbytes / BYTES)
 
     def work(self, node: Node, way: SharedWay) -> float:
         """A node is computed of all microbatches at once only if it has to be."""
         is_small = any([p is not None for p in (*way.operands, *way.results)])
         if not is_small:
-            return self._whole.get(node, 0.0)
+            waits = node in self.outside and any(
+                [self._goes_on(node, w) for w in self.candidates(node)]
+            )
+            return _NEVER * _HARD if waits else self._whole.get(node, 0.0)
         return _IN_VAIN if self._takes_apart(node, way) else 0.0
+
+    def _in_time(self, node: Node, way: SharedWay) -> bool:
+        pairs = zip(node.operands, way.operands, strict=True)
+        if any([place == PARTIAL and not self.is_filled(v) for v, place in pairs]):
+            # Sums are made before anything is made of them.
+            return is_edge(node) and not node.attributes["begins"]
+        if is_edge(node) and node.attributes["begins"]:
+            return way.results == (Split(0),)
+        return way.compute is None or way.alone or node.op.name == "mean"
+
+    def _goes_on(self, node: Node, way: SharedWay) -> bool:
+        """Whether ``way`` goes on with the rows of each microbatch as they come."""
+        pairs = zip(node.operands, way.operands, strict=True)
+        read = [(v, p) for v, p in pairs if isinstance(p, Split) and not self.is_filled(v)]
+        return bool(read) and all([self.place[v] == p for v, p in read])
 
     def _takes_apart(self, node: Node, way: SharedWay) -> bool:
         """Whether all that ``node`` reads by microbatches is of all of them: norms of gradients."""
@@ -114,12 +170,14 @@ class Microbatches(LayoutChoice):
         return any([p is not None for p in (*way.operands, *way.results)])
 
 
-def _in_time(node: Node, way: SharedWay) -> bool:
-    if PARTIAL in way.operands:  # sums are made before anything is made of them
-        return node.op is pipeline_edge and not node.attributes["begins"]
-    if node.op is pipeline_edge and node.attributes["begins"]:
-        return way.results == (Split(0),)
-    return way.compute is None or way.alone or node.op.name == "mean"
+def _is_by_rows(node: Node, way: SharedWay, count: int) -> bool:
+    """Whether all microbatches together have the bits of all rows."""
+    if PARTIAL in way.results:
+        return False
+    if not node.op.name.startswith("matmul") or not any(way.results):
+        return True
+    (row,) = way.results  # one row has another kernel than several
+    return cut(node.results[0].type, row, count).shape[-2:-1] != (1,)
 
 
 def not_by_microbatches(node: Node, pipe: Pipe) -> ShapeError:

@@ -7,7 +7,8 @@ Of a step whose model is cut into two stages, with three microbatches by "1f1b":
 
 What is computed of all microbatches together, such as the steps of an optimizer, is computed by
 every rank: a sum or a result of a stage is made in the order of the microbatches, whatever the
-schedule, and broadcast.  So all schedules have the same bits, by any number of ranks.  Where ranks
+schedule, and broadcast.  What needs all rows of one stage alone, such as the mean of their losses,
+is computed there.  So all schedules have the same bits, by any number of ranks.  Where ranks
 hold the parameters of their stages (``Held``), what needs those of one stage alone is computed
 there, and nothing is broadcast but what others read: the same bits again.
 """
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from hybrid.core.layouts import Placement
+from hybrid.core.layouts import Placement, Split
 from hybrid.ir import Graph, Node, Value
 from hybrid.ops.communication.pipeline_op import Pipe
 from hybrid.passes.layouts.held_stages import held_cells
@@ -73,8 +74,7 @@ class StageProgram:
         # What one stage alone has: cells, and what is made of them.
         self.held = dict(held_cells(graph, pipe) if held is None else held)
         self.home: dict[Node, int] = {}  # of nodes of no stage: the one that computes them
-        if self.held:
-            self._homes()
+        self._homes(bool(self.held))
         self.last = max([0, *self.level.values()])
         self.nodes: dict[tuple[int, int], list[Node]] = {}  # by level and stage
         for node in graph.nodes:
@@ -115,16 +115,25 @@ class StageProgram:
         """The stage that alone has ``value``, until others ask for it."""
         return self.held.get(value, self.stages.made.get(value))
 
-    def _homes(self) -> None:
-        """Which stage computes what needs what it holds, and nothing that another one has."""
+    def _homes(self, holds: bool) -> None:
+        """Which stage computes what needs what it holds, and nothing that another one has.
+
+        Unless stages hold cells, that is what all rows are put together for: losses, say.
+        """
         for node in self.graph.nodes:
             if node in self.stages.stage or self.small.is_small(node):
+                continue
+            if not holds and not any([self._is_rows(v) for v in node.operands]):
                 continue
             found = {self.stage_of(v) for v in node.operands} - {None}
             if len(found) != 1 or not (node.pure or self._is_of_stage(node)):
                 continue
             (self.home[node],) = found
             self.held.update(dict.fromkeys(node.results, self.home[node]))
+
+    def _is_rows(self, value: Value) -> bool:
+        """Whether a stage makes ``value``, some rows at a time."""
+        return value in self.stages.made and isinstance(self.small.place[value], Split)
 
     def _is_of_stage(self, node: Node) -> bool:
         """Whether ``node`` is a collective along another axis: its ranks have the same stage."""

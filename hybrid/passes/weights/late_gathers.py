@@ -10,20 +10,21 @@ Before, with all of them whole from the first to the last::
     %d = matmul %g, %b                      %d = matmul %g, %b
     %e = matmul %d, %a                      %e = matmul %d, %c
 
-A gather is done again where others are read between two readers of it: in the longest such
-stretch, which is that from the way there to the way back, and wherever half of the others are read
-meanwhile.  Each comes when those of the one before last have run and that of the last may
-begin, so it is under way while something is computed, and two at a time are whole.  What else shows
-comes as early as it can, as sums of gradients do: they need not wait for gathers that come later.
-It all goes by what reads what, not by sizes, and comes before passes that look at these: so ranks
-that have other rows do the same.
+A gather is done again where others are read between two readers of it, and these are not little
+beside it: in the longest such stretch, which is that from the way there to the way back, and
+wherever half of the others are read meanwhile.  Each comes when those of the one before last have
+run and that of the last may begin, so it is under way while something is computed, and two at a
+time are whole.  What else shows comes as early as it can, as sums of gradients do: they need not
+wait for gathers that come later.
+It all goes by what reads what and by sizes of parameters, not by those of rows, and comes before
+passes that look at these: so ranks that have other rows do the same.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 
 from hybrid.core.dataclass import dataclass, field, replace
@@ -32,6 +33,7 @@ from hybrid.ops.communication.collectives import gather_parameters
 
 END = 1 << 62  # behind all places
 SEVERAL = 4  # gathers: of fewer none is done more than twice
+LITTLE = 8  # how many times as large a gather may be as what is read meanwhile, to be done again
 
 
 def late_gathers(graph: Graph) -> Graph:
@@ -91,10 +93,11 @@ class _GatherOrder:
             if value in self.gather_of:
                 readers[self.gather_of[value]].append(len(self.nodes))
         events = sorted((at, gather) for gather, places in readers.items() for at in places)
+        sizes = {at: self.nodes[at].results[0].type.nbytes for at in readers}
         found = [
             _Use(gather, part)
             for gather, places in readers.items()
-            for part in _parted(places, events, len(readers) - 1)
+            for part in _parted(places, events, sizes, gather)
         ]
         return sorted(found, key=lambda use: (use.readers[0], use.gather))
 
@@ -220,17 +223,23 @@ def _cuts(node: Node) -> bool:
 
 
 def _parted(
-    places: Sequence[int], events: Sequence[tuple[int, int]], others: int
+    places: Sequence[int], events: Sequence[tuple[int, int]], sizes: Mapping[int, int], own: int
 ) -> list[list[int]]:
-    """The readers of a gather, apart where it is done again."""
-    gaps = []  # how many of the others are read before each, since the last
+    """The readers of the gather ``own``, apart where it is done again.
+
+    ``sizes`` are the bytes of all gathers.
+    """
+    others = len(sizes) - 1
+    gaps, nbytes = [], []  # how many of the others are read before each, since the last
     for first, then in pairwise(places):
         between = events[bisect_right(events, (first, END)) : bisect_left(events, (then, -1))]
-        gaps.append(len({other for _, other in between}))
+        read = {other for _, other in between}
+        gaps.append(len(read))
+        nbytes.append(sum([sizes[other] for other in read]))
     longest = max(range(len(gaps)), key=lambda i: places[i + 1] - places[i], default=-1)
     found, part = [], list(places[:1])
     for i, count in enumerate(gaps):
-        again = i == longest and count > 0
+        again = i == longest and count > 0 and LITTLE * nbytes[i] >= sizes[own]
         if again or (others >= SEVERAL and 2 * count >= others):
             found.append(part)
             part = []

@@ -90,10 +90,12 @@ if SIZE > 1:
         given.clear()
         value.backward()
         sizes = [p.size for p in net.parameters()]
-        told = 4 * sum(sizes) if compress is None else compress.nbytes
+        told = 4 * (sum(sizes) + len(sizes)) if compress is None else compress.nbytes
         assert sum(given) == told, (given, told)
     thin = 2 * (24 + 18) + 24 + 2 * (40 + 96) + 40 + 2 * (3 + 40) + 3
-    assert compress.nbytes == 4 * thin and compress.whole_nbytes == 4 * sum(sizes)
+    used = len(sizes)  # whether each is
+    assert compress.nbytes == 4 * (thin + used)
+    assert compress.whole_nbytes == 4 * (sum(sizes) + used)
     del channel.all_gather
 
 # Errors that are fed back make up for what is left out --------------------------------------------

@@ -130,7 +130,8 @@ def trained(make, early, common=True, shards="ranks", zero=0, twice=False, retai
             loss.backward(retain_graph=retain)
             if retain:
                 loss.backward()
-        found += [p.grad.astype(hy.float32).numpy().copy() for p in net.parameters()]
+        grads = [p.grad for p in net.parameters() if p.grad is not None]
+        found += [grad.astype(hy.float32).numpy().copy() for grad in grads]
         optimizer.step()
     gradients.may_be_early = CHANCES
     return found + [p.detach().astype(hy.float32).numpy().copy() for p in net.parameters()]

@@ -4,6 +4,8 @@ import inspect
 
 import hybrid as hy
 import hybrid.distributed as dist
+from hybrid.distributed.meshes import world_channel
+from hybrid.distributed.strategies.link_speeds import agreed
 
 dist.init(timeout=20)
 RANK = dist.rank()
@@ -154,6 +156,20 @@ def arguments() -> None:
     expect("mesh (3,) ('a',)", "mesh (3, 1) ('a', 'b')", run=lambda: dist.mesh(shape, names))
 
 
+def of_the_library() -> None:
+    """What the library does by itself is compared as what users write is."""
+
+    def files():
+        return dist.all_reduce(X) if RANK else dist.save("/nowhere/at/all", x=X)
+
+    first = files.__code__.co_firstlineno + 1
+    expect(f"rank 0: write ({__file__}:{first})", f"rank 1: all_reduce f32[4] ({__file__}:{first})",
+           run=files)  # fmt: skip
+    numbers = [1.0] * (2 + (RANK == 2))
+    expect("rank 0: agreeing about times f64[2]", "rank 2: agreeing about times f64[3]",
+           run=lambda: agreed(world_channel(), numbers))  # fmt: skip
+
+
 def unchecked() -> None:
     """Without comparisons of eager calls, those that wait notice who asks."""
     known = hy.hybridize(lambda x: dist.all_reduce(x))
@@ -169,7 +185,7 @@ def unchecked() -> None:
 
 for test in (
     shapes, dtypes, roots, ops, kinds_of_sums, order, plans, missing_in_a_plan, messages, arguments,
-    unchecked,
+    of_the_library, unchecked,
 ):  # fmt: skip
     test()
 print(f"rank {RANK} of 3: all is well")

@@ -43,6 +43,20 @@ def geometry(draw: np.random.Generator) -> tuple[Any, ...]:
     return groups, batch, channels, rows, sizes, kernel, stride, padding, dilation
 
 
+@pytest.mark.parametrize("stride", [1, 2, 3])
+def test_channels_by_themselves_are_exact_at_every_width(stride: int) -> None:
+    """Rows are copied by vectors, with what padding brings around them."""
+    draw = np.random.default_rng(stride)
+    for width in range(1, 41):
+        dtype = ("int8", "uint8")[width % 2]
+        x = drawn(draw, dtype, (2, 3, 5, width), extreme=False)
+        w = drawn(draw, "int8", (3, 1, 3, 3), extreme=False)
+        zero, steps = int(draw.integers(*LIMITS[dtype])), ([stride] * 2, [1, 2], [1, 1])
+        attrs = dict(zip(("stride", "padding", "dilation"), steps, strict=True))
+        found = conv_integer(hy.asarray(x), hy.asarray(w), zero=zero, groups=3, **attrs)
+        np.testing.assert_array_equal(found.numpy(), summed(x, w, zero, *steps, 3))
+
+
 @pytest.mark.parametrize("part", parts(20))
 def test_it_is_exact(part: int) -> None:
     before = native.num_threads()
