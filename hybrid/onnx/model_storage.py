@@ -18,7 +18,7 @@ from typing import IO, Any
 import onnx
 from onnx import StringStringEntryProto, TensorProto, helper
 
-from hybrid.core.output_file import is_regular, whole_file
+from hybrid.core.output_file import is_regular, remove_abandoned, whole_file
 from hybrid.errors import OnnxError
 
 LARGEST = 2**31 - 2**24  # bytes of weights that a file holds beside the rest: protobuf ends at 2 GB
@@ -41,6 +41,11 @@ def save_model(model: Any, path: Path, external_data: bool | None) -> None:
             why="A file of ONNX holds less than 2 GB.",
             fix="leave external_data out",
         )
+    if external_data and not is_regular(path):
+        raise OnnxError(
+            f"{path} is no regular file, beside which weights could lie",
+            fix="leave external_data out, or name a file",
+        )
     tensors = [t for t in model.graph.initializer if len(t.raw_data) >= _SMALL]
     before, own = _data_files(path), set[Path]()
     try:
@@ -48,7 +53,6 @@ def save_model(model: Any, path: Path, external_data: bool | None) -> None:
             own.add(_write_data(tensors, path))
         with whole_file(path) as file:  # after its data: a model never stands without them
             file.write(model.SerializeToString(deterministic=True))
-<<<<<<< HEAD
     except BaseException:
         _remove(own - before)
         raise
@@ -56,10 +60,12 @@ def save_model(model: Any, path: Path, external_data: bool | None) -> None:
 
 
 def _data_files(path: Path) -> set[Path]:
-    """Data of the model that ``path`` is, or was before."""
+    """Data of the model that ``path`` is, or was before; those that a kill has cut short go."""
     own = re.compile(re.escape(path.name) + r"\.[0-9a-f]{16}\.data")
-    folder = path.parent
-    return {p for p in folder.iterdir() if own.fullmatch(p.name)} if folder.is_dir() else set()
+    names = [item.name for item in path.parent.iterdir()] if path.parent.is_dir() else []
+    for found in filter(None, map(own.match, names)):
+        remove_abandoned(str(path.parent), found[0])
+    return {path.with_name(name) for name in names if own.fullmatch(name)}
 
 
 def _remove(files: set[Path]) -> None:
@@ -78,21 +84,6 @@ def _write_data(tensors: Sequence[Any], path: Path) -> Path:
         for tensor in tensors:
             _move(tensor, data, beside.name)
     return beside
-=======
-        return
-    if not is_regular(path):
-        raise OnnxError(
-            f"{path} is no regular file, beside which weights could lie",
-            fix="leave external_data out, or name a file",
-        )
-    beside = path.with_name(path.name + ".data")
-    # The data get their name first: a model never stands without them.
-    with whole_file(path) as file, whole_file(beside) as data:
-        for tensor in model.graph.initializer:
-            if len(tensor.raw_data) >= _SMALL:
-                _move(tensor, data, beside.name)
-        file.write(model.SerializeToString(deterministic=True))
->>>>>>> files16
 
 
 def _move(tensor: Any, data: IO[bytes], name: str) -> None:

@@ -96,6 +96,12 @@ def recorded(path: Path) -> None:
     RankRecord().write(path, 0, 1)
 
 
+def constant() -> hy.nn.Module:
+    model = hy.nn.Linear(32, 32, bias=False)
+    model.weight.assign(hy.ones((32, 32)))
+    return model
+
+
 # By name: the end of the path, and what writes there.
 WRITERS: dict[str, tuple[str, Callable[[Given, Path], Any]]] = {
     "whole_file": ("", lambda _, path: write_text(path, "new")),
@@ -108,9 +114,9 @@ WRITERS: dict[str, tuple[str, Callable[[Given, Path], Any]]] = {
     "signature": (".sig", signed),
     "onnx": (".onnx", lambda _, path: hy.onnx.export(hy.exp, path, X)),
     "onnx weights": (
-        ".onnx.data",
+        ".onnx.d4787f41c1e6078b.data",  # by what they hold
         lambda _, path: hy.onnx.export(
-            hy.nn.Linear(32, 32), path.with_suffix(""), hy.ones((1, 32)), external_data=True
+            constant(), path.with_name("m.onnx"), hy.ones((1, 32)), external_data=True
         ),
     ),
     "trace": (".json", lambda _, path: profiled(path)),
