@@ -42,8 +42,16 @@ else:
 
 # The plainest set is for machines of before 2013, so it has three fifths of the size.  It is as
 # fast where the sources spell out vectors; where a compiler finds them it may take half longer.
-# So are those parts of the runtime that read programs and build plans, not run them.
-SMALLER = ("isa/baseline.c", "runtime/base/*", "runtime/build/*", "runtime/program/*")
+# Smaller, too, are those parts of the runtime that read programs and build plans, not run them.
+SMALLER = {
+    "isa/baseline.c": (
+        *("-O2", "-fno-inline-small-functions"),
+        *("-fno-align-loops", "-fno-align-jumps", "-fno-align-labels"),
+    ),
+    "runtime/base/*": ("-O2",),
+    "runtime/build/*": ("-Os",),
+    "runtime/program/*": ("-Os",),
+}
 
 # What the header declares is exported; calls of it from within are as direct as others.
 LIBRARY_FLAGS = ["-DHYB_SHARED", "-fPIC", "-fno-semantic-interposition"]
@@ -108,8 +116,8 @@ def compile_all(
     def compile_one(source: Path) -> Path:
         made = folder / source.relative_to(CSRC).with_suffix(".o")
         made.parent.mkdir(parents=True, exist_ok=True)
-        smaller = any(source.match(pattern) for pattern in SMALLER)
-        compiles = [*command, "-O2"] if smaller else command
+        smaller = [options for pattern, options in SMALLER.items() if source.match(pattern)]
+        compiles = [*command, *(option for options in smaller for option in options)]
         kept = kept_object(compiles, source)
         if kept is not None and kept.exists():
             shutil.copyfile(kept, made)
