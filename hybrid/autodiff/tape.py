@@ -560,9 +560,12 @@ def add_gradient(leaf: Leaf, grad: Ct) -> None:
     if isinstance(grad, Tensor) and grad.type is not leaf.type:  # ranks share one of them
         grad = in_layout(grad, leaf.type)
     old = interpreter.read_tensor_attribute(leaf, "grad")
-    if old is None:
+    # While a function is traced, there may be none on some paths.
+    if isinstance(grad, OptionalCt) and not (isinstance(old, Tensor) or grad.present.type.rank):
+        new = interpreter.gradient_on_paths(old, grad)
+    elif old is None:
         new = interpreter.first_gradient(leaf, plain(grad).detach())
-    else:  # while a function is traced, there may be none on some paths
+    else:
         new = (old if isinstance(old, Tensor) else old.or_nothing()) + neutral(grad)
     interpreter.write_tensor_attribute(leaf, "grad", new)
 

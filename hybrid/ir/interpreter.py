@@ -83,6 +83,12 @@ class Interpreter(Protocol):
     def first_gradient(self, leaf: Any, value: Any) -> Any:
         """What becomes the gradient of a leaf, which was read and has none yet, of ``value``."""
 
+    def gradient_on_paths(self, old: Any, grad: Any) -> Any:
+        """What becomes the gradient of a leaf, which is ``old`` or None, where ``grad`` is added.
+
+        That one arrives on some paths alone (an OptionalCt); so may have ``old``.
+        """
+
     def write_tensor_attribute(self, owner: Any, name: str, value: Any) -> None:
         """Set the attribute ``name`` of ``owner``."""
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from hybrid.autodiff.presence import plain
 from hybrid.core.types import DType
 from hybrid.eager.batched_value import Lane
 from hybrid.eager.execution import as_tensor, prepare, variable
@@ -139,6 +140,9 @@ class Batcher:
 
     def first_gradient(self, leaf: Any, value: Tensor) -> Tensor:
         return value
+
+    def gradient_on_paths(self, old: Any, grad: Any) -> Any:
+        return plain(grad)  # of rows for which there is none, too
 
     def write_tensor_attribute(self, owner: Any, name: str, value: Any) -> None:
         if isinstance(value, Tensor):

@@ -189,6 +189,7 @@ class _Watch:
         self.stack_of, self.converted = around.stack_of, around.converted
         self.variable = around.variable
         self.going_back, self.first_gradient = around.going_back, around.first_gradient
+        self.gradient_on_paths = around.gradient_on_paths
         self.met: dict[int, tuple[Tensor, Any, AnyRecord | None]] = {}
         self.made: dict[int, weakref.ref] = {}
         self.mark = Mark()

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from hybrid import ops
+from hybrid.autodiff.presence import OptionalCt, neutral
 from hybrid.core.dataclass import dataclass, field
 from hybrid.core.imports import above
 from hybrid.core.open_numbers import any_open, size_of, sizes_of_ints
@@ -76,6 +78,7 @@ from hybrid.trace.regions.requires_grad import FlowFact, Turning, refusal
 from hybrid.trace.regions.stacked_rows import StackedRows
 from hybrid.trace.regions.ties import Ties, ties_of, write_tied
 from hybrid.trace.regions.value_symbols import Paths, ValueSizes
+from hybrid.trace.values.optional import OptionalValue
 from hybrid.trace.values.traced_text import Entry, mark
 
 
@@ -365,6 +368,13 @@ class Tracer(ValueSizes, StackedRows):
         marked = self.apply(get_op("reshape"), (value,), {"shape": value.shape})
         self.firsts[key] = marked.content
         return marked
+
+    def gradient_on_paths(self, old: Any, grad: OptionalCt) -> OptionalValue:
+        value = grad.ct.detach()
+        if old is None:
+            return OptionalValue(value=value, flag=grad.present, other=None)
+        flag = ops.logical_or(old.flag, grad.present)
+        return old.of(old.or_nothing() + neutral(grad).detach(), flag)
 
     def write_tensor_attribute(self, owner: Any, name: str, value: Any) -> None:
         self.journal.announce((id(owner), name))

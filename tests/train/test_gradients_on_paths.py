@@ -1,0 +1,121 @@
+"""What a captured training step reaches on some paths alone has a gradient on these paths alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import hybrid as hy
+from hybrid import nn
+
+OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
+    "decay": lambda p: hy.optim.SGD(p, lr=0.1, weight_decay=0.5),
+    "momentum": lambda p: hy.optim.SGD(p, lr=0.1, momentum=0.9),
+    "Adam": lambda p: hy.optim.Adam(p, lr=0.1),
+    "AdamW": lambda p: hy.optim.AdamW(p, lr=0.1, weight_decay=0.5),
+}
+
+
+class Network(nn.Module):
+    """Two branches, and a layer in a loop that may make no iteration."""
+
+    def __init__(self) -> None:
+        self.first, self.second = nn.Linear(2, 2), nn.Linear(2, 2)
+        self.repeated, self.last = nn.Linear(2, 2), nn.Linear(2, 1)
+
+    def forward(self, x: Any, n: Any) -> Any:
+        x = self.first(x) if hy.sum(x) > 0 else self.second(x)
+        for _ in range(n):
+            x = hy.tanh(self.repeated(x))
+        return self.last(x)
+
+
+CALLS = [(1.0, 2), (1.0, 0), (-1.0, 0), (-1.0, 1), (1.0, 3)]
+
+
+def trained(optimizer: str, body: Callable[..., Any], hybridizes: bool) -> list[Any]:
+    hy.random.seed(0)
+    network = Network()
+    parameters = list(network.parameters())
+    step = body(network, OPTIMIZERS[optimizer](parameters), parameters)
+    step = hy.hybridize(step, ledger=False) if hybridizes else step
+    seen = []
+    for scale, n in CALLS:
+        loss = step(hy.asarray([[0.5, 1.5]]) * scale, hy.asarray(n))
+        slopes = [None if p.grad is None else p.grad.tolist() for p in parameters]
+        seen.append((loss.tolist(), slopes, [p.tolist() for p in parameters]))
+    return seen
+
+
+def plainly(network: Any, optimizer: Any, _: Any) -> Callable[..., Any]:
+    def step(x, n):
+        optimizer.zero_grad()
+        loss = (network(x, n) ** 2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+def twice(network: Any, optimizer: Any, _: Any) -> Callable[..., Any]:
+    """Gradients of two losses are added, each of which may reach a parameter or not."""
+
+    def step(x, n):
+        optimizer.zero_grad()
+        loss = (network(x, n) ** 2).sum()
+        loss.backward()
+        (network(-x, n - 1) * 0.5).sum().backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+def clipped(network: Any, optimizer: Any, parameters: Any) -> Callable[..., Any]:
+    def step(x, n):
+        optimizer.zero_grad()
+        loss = (network(x, n) ** 2).sum()
+        loss.backward()
+        nn.utils.clip_grad_norm_(parameters, 0.5)
+        optimizer.step()
+        return loss
+
+    return step
+
+
+def by_hand(network: Any, _: Any, parameters: Any) -> Callable[..., Any]:
+    def step(x, n):
+        for p in parameters:
+            p.grad = None
+        loss = (network(x, n) ** 2).sum()
+        loss.backward()
+        with hy.no_grad():
+            for p in parameters:
+                if p.grad is None:
+                    p.assign(p + 1)
+                else:
+                    p.assign(p * 0.5 - p.grad * 0.1)
+        return loss
+
+    return step
+
+
+def added_up(network: Any, optimizer: Any, _: Any) -> Callable[..., Any]:
+    """Nothing clears them: those of former calls stay."""
+
+    def step(x, n):
+        loss = (network(x, n) ** 2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize("body", [plainly, twice, clipped, by_hand, added_up])
+def test_steps(body: Callable[..., Any], optimizer: str) -> None:
+    assert trained(optimizer, body, True) == trained(optimizer, body, False)
