@@ -16,22 +16,20 @@ dist.init(timeout=2 if HOW == "hang" else 30)
 x = hy.ones(3)
 step = hy.hybridize(lambda x: dist.all_reduce(x) + 1)
 step(x)
-dist.barrier()
-if dist.rank() != 1:
-    time.sleep(0.05)  # what they have done by now is over
-if dist.rank() == 1 and not (HOW == "restart" and TRY == 2):
-    if HOW in ("kill", "restart"):
-        os.kill(os.getpid(), signal.SIGKILL)
-    if HOW == "raise":
-        raise ValueError("bad luck")
-    if HOW == "code":
-        sys.exit(3)
-    if HOW == "leave":
-        sys.exit(0)
-    if HOW == "hang":
-        time.sleep(60)
 begin = time.monotonic()
 try:
+    dist.barrier()  # where others may still be when rank 1 is through: they notice here as well
+    if dist.rank() == 1 and not (HOW == "restart" and TRY == 2):
+        if HOW in ("kill", "restart"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        if HOW == "raise":
+            raise ValueError("bad luck")
+        if HOW == "code":
+            sys.exit(3)
+        if HOW == "leave":
+            sys.exit(0)
+        if HOW == "hang":
+            time.sleep(60)
     step(x)
 except (dist.RankFailedError, dist.RankTimeoutError) as error:
     seconds = time.monotonic() - begin
