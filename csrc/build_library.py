@@ -44,13 +44,11 @@ else:
 # fast where the sources spell out vectors; where a compiler finds them it may take half longer.
 # Smaller, too, are those parts of the runtime that read programs and build plans, not run them.
 SMALLER = {
-    "isa/baseline.c": (
-        *("-O2", "-fno-inline-small-functions"),
-        *("-fno-align-loops", "-fno-align-jumps", "-fno-align-labels"),
-    ),
-    "runtime/base/*": ("-O2",),
-    "runtime/build/*": ("-Os",),
-    "runtime/program/*": ("-Os",),
+    "isa/baseline.c": "-O2 -fno-inline-small-functions "
+    "-fno-align-loops -fno-align-jumps -fno-align-labels",
+    "runtime/base/*": "-O2",
+    "runtime/build/*": "-Os",
+    "runtime/program/*": "-Os",
 }
 
 # What the header declares is exported; calls of it from within are as direct as others.
@@ -117,7 +115,7 @@ def compile_all(
         made = folder / source.relative_to(CSRC).with_suffix(".o")
         made.parent.mkdir(parents=True, exist_ok=True)
         smaller = [options for pattern, options in SMALLER.items() if source.match(pattern)]
-        compiles = [*command, *(option for options in smaller for option in options)]
+        compiles = [*command, *" ".join(smaller).split()]
         kept = kept_object(compiles, source)
         if kept is not None and kept.exists():
             shutil.copyfile(kept, made)

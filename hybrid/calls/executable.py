@@ -224,8 +224,8 @@ class Planned:
     def replays(self) -> bool:
         """Whether ``replayed`` does all that a run does."""
         capture = self.capture
-        made = [built for built in capture.objects if not built.is_tuple]
-        return not (capture.place_writes or capture.given or made)
+        makes = any([not built.is_tuple for built in capture.objects])
+        return not (capture.place_writes or capture.given or makes)
 
     def replayed(self, leaves: Sequence[Any]) -> Any:
         """The results of a run, by the current interpreter, node by node."""

@@ -9,36 +9,22 @@ Optional packages are imported where they are needed; an error says how to get a
 
 from __future__ import annotations
 
-import _signal
 import importlib
 import sys
-import threading
 from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
+from hybrid.core.late_signals import handlers_wait
 from hybrid.errors import MissingPackageError
 
 
 def imported(module: str) -> Any:
     """The module of that name; handlers of signals wait, which would find it in parts."""
-    if module in sys.modules or threading.current_thread() is not threading.main_thread():
+    if module in sys.modules:
         return import_module(module)
-    found = {number: _signal.getsignal(number) for number in _signal.valid_signals()}
-    plain = _signal.default_int_handler
-    own = {n: handler for n, handler in found.items() if callable(handler) and handler is not plain}
-    if not own:
+    with handlers_wait():
         return import_module(module)
-    came: dict[int, None] = {}
-    try:
-        for number in own:
-            _signal.signal(number, lambda number, _: came.update({number: None}))
-        return import_module(module)
-    finally:
-        for number, handler in own.items():
-            _signal.signal(number, handler)
-        for number in came:
-            _signal.raise_signal(number)
 
 
 class LateNames:

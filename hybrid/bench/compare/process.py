@@ -9,12 +9,12 @@ import selectors
 import signal
 import subprocess
 import tempfile
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from hybrid.core.late_signals import handlers_wait
 from hybrid.errors import HybridError
 
 START = Path(__file__).with_name("start.py")
@@ -71,7 +71,7 @@ class Process:
         self.said = b""
         self.errors = tempfile.TemporaryFile()  # noqa: SIM115  as long as the process
         try:
-            with _interrupted_after():
+            with handlers_wait(interrupts=True):  # Popen forgets what it has begun to start
                 # A session of its own: Ctrl-C reaches it through `close`, with all it started.
                 self.process = subprocess.Popen(
                     list(command), env=env, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
@@ -162,22 +162,6 @@ def framework_process(
     if framework != "hybrid":  # an interpreter of another version writes nothing beside its files
         env["PYTHONDONTWRITEBYTECODE"] = "1"
     return Process(command, env=env, timeout=timeout)
-
-
-@contextlib.contextmanager
-def _interrupted_after() -> Iterator[None]:
-    """Let Ctrl-C wait for the end of the ``with``: Popen forgets what it has begun to start."""
-    if threading.current_thread() is not threading.main_thread():  # no Ctrl-C there
-        yield
-        return
-    came: list[Any] = []
-    handler = signal.signal(signal.SIGINT, lambda *_: came.append(None))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, handler)
-        if came:
-            signal.raise_signal(signal.SIGINT)
 
 
 def _short(text: str | bytes, length: int = 200) -> str:
