@@ -3,7 +3,7 @@
 Interrupts come from outside of the code that they end: Ctrl-C, what the handler of a signal raises
 (a time limit, say), and the end of memory can turn up at any line.  They say nothing of the code
 that was running, so no capture learns from them: they are neither a way that the program goes nor a
-reason why it cannot be captured.
+reason why it cannot be captured.  Where one would find something half done it waits.
 
 Remains are on their way to whoever puts them in force.  A plan computes what it writes and hands it
 over when it is done.  Where Python code that it calls may raise, that code also gets the values
@@ -17,7 +17,9 @@ finalizer, whose exceptions Python drops) may stop one on its way, so a capture 
 
 from __future__ import annotations
 
+import _signal
 import os
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from threading import get_ident
@@ -204,3 +206,41 @@ class Leaving:
 
     def __repr__(self) -> str:
         return repr(self.function)
+
+
+# Interrupts that wait -----------------------------------------------------------------------------
+
+
+class handlers_wait:
+    """Run the handlers of signals that come within the ``with`` behind it, each once.
+
+    That of Python for Ctrl-C, which raises KeyboardInterrupt, waits with ``interrupts`` alone.  In
+    other threads nothing has to wait: handlers run in the main one.
+    """
+
+    __slots__ = ("before", "came", "interrupts")
+
+    def __init__(self, *, interrupts: bool = False) -> None:
+        self.interrupts = interrupts
+
+    def __enter__(self) -> None:
+        self.before: dict[int, Any] = {}
+        self.came: dict[int, None] = {}
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in _signal.valid_signals():
+            handler = _signal.getsignal(number)
+            if callable(handler) and (
+                self.interrupts or handler is not _signal.default_int_handler
+            ):
+                self.before[number] = handler
+                _signal.signal(number, self._note)
+
+    def _note(self, number: int, _frame: Any) -> None:
+        self.came[number] = None
+
+    def __exit__(self, *_error: object) -> None:
+        for number, handler in self.before.items():
+            _signal.signal(number, handler)
+        for number in self.came:
+            _signal.raise_signal(number)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any
 
-from hybrid.core.late_signals import handlers_wait
+from hybrid.core.exceptions import handlers_wait
 from hybrid.errors import MissingPackageError
 
 

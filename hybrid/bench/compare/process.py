@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from hybrid.core.late_signals import handlers_wait
+from hybrid.core.exceptions import handlers_wait
 from hybrid.errors import HybridError
 
 START = Path(__file__).with_name("start.py")
