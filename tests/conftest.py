@@ -101,6 +101,14 @@ def share(machine: IO[str], request: pytest.FixtureRequest) -> Iterator[None]:
     fcntl.flock(machine, fcntl.LOCK_UN)
 
 
+@pytest.fixture(autouse=True)
+def path_restored() -> Iterator[None]:
+    """Commands that load a user's function put its folder on the path; tests do not keep it."""
+    before = list(sys.path)
+    yield
+    sys.path[:] = before
+
+
 @pytest.fixture
 def heeded_interrupt() -> Iterator[None]:
     """SIGINT as Python heeds it by itself, here and in the processes that the test starts.

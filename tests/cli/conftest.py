@@ -1,18 +1,12 @@
-"""Commands that load a user's function put its folder on the path; tests do not keep it there."""
+"""Commands that measure do so in no time."""
 
 import functools
-import sys
 
 import pytest
 
 from hybrid.bench import limits
 
 USED = ("L1", "L2", "L3", "memory")
-
-
-@pytest.fixture(autouse=True)
-def path_restored(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "path", list(sys.path))
 
 
 @pytest.fixture
