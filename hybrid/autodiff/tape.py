@@ -545,7 +545,7 @@ def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> 
             grads = pulled_back([(root.record, seed)], leaves, told=told)
             refuse_foreign(leaves, grads)
             if back is not None:
-                leaves, grads = back.gathered(leaves, [plain(grad) for grad in grads])
+                leaves, grads = back.gathered(leaves, grads)
         for leaf, grad in zip(leaves, grads, strict=True):
             if grad is not None:
                 add_gradient(leaf, grad)

@@ -17,11 +17,11 @@ over.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hybrid.autodiff.cotangent_sums import Told
-from hybrid.autodiff.presence import Ct, plain
+from hybrid.autodiff.presence import Ct, added, plain
 from hybrid.core.types import TensorType, tensor_type
 from hybrid.distributed.mpi_channel import GradientChannel
 from hybrid.eager.execution import Eager
@@ -37,6 +37,7 @@ from hybrid.plan import Plan
 
 Place = tuple[int, int]  # a parameter and a shard, by number
 OfBucket = Callable[[Sequence[int], Mapping[Place, Tensor], str, Sequence[bool]], list[Tensor]]
+Users = Mapping[int, bool | Tensor]  # by parameter: True, or a flag, whether this rank has used it
 # By parameter: the sum, and where this rank has not used it a flag, whether some rank has.
 Sums = dict[int, tuple[Tensor, Tensor | None]]
 
@@ -58,7 +59,7 @@ class EarlySums:
         how: str,
         sources: Mapping[Place, Sequence[Leaf]],
         of_bucket: OfBucket,
-        with_uses: Callable[[Sequence[int], Sequence[Tensor], Container[int]], Sums],
+        with_uses: Callable[[Sequence[int], Sequence[Tensor], Users], Sums],
     ) -> None:
         self.channel, self.buckets, self.kinds = channel, buckets, kinds
         self.types, self.how = types, how  # what ranks give of each bucket, and what becomes of it
@@ -76,7 +77,7 @@ class EarlySums:
             self._bucket_of.update((leaf, number) for leaf in sources[place])
         self._grads: dict[Leaf, Tensor | None] = {}
         self._queued = 0  # buckets
-        self._here: set[int] = set()  # what has arrived on this rank
+        self._here: dict[int, bool | Tensor] = {}  # what has arrived on this rank
         self._found: list[Tensor] = []
 
     def __enter__(self) -> Told:
@@ -125,7 +126,7 @@ class EarlySums:
                 if (term := self._grads.get(leaf)) is not None:
                     add_to(given, place, term)
         fill(list(given.values()))
-        self._here.update(at for at, _ in given)
+        self._here.update({at: True for at, _ in given})
         is_last = self._queued == len(self.buckets)
         told = tuple([at in self._here for at in self._members()]) if is_last else ()
         plan = self._plan_of(members, {place: grad.type for place, grad in given.items()}, told)
@@ -148,10 +149,10 @@ class EarlySums:
         return self.channel.plan(key, lambda: plan_of("gradients", sums, list(types.values())))
 
 
-def add_to(known: dict[Any, Any], key: Any, grad: Tensor) -> None:
+def add_to(known: dict[Any, Any], key: Any, grad: Ct) -> None:
     """``grad`` is a further term of what ``known`` has under ``key``."""
     before = known.get(key)
-    known[key] = grad if before is None else before + grad
+    known[key] = grad if before is None else added(before, grad)
 
 
 def sources_of(leaves: Sequence[Leaf], own: Mapping[Leaf, int]) -> dict[Place, list[Leaf]]:

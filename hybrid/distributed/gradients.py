@@ -7,7 +7,7 @@ is of all ranks, and counts once.  Both kinds in one loss are refused.
 from __future__ import annotations
 
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from itertools import chain
@@ -17,6 +17,7 @@ import numpy as np
 
 from hybrid import ops
 from hybrid.autodiff.cotangent_sums import Told
+from hybrid.autodiff.presence import Ct, plain, presence_of
 from hybrid.autodiff.tape import add_gradient
 from hybrid.calls.control_functions import cond
 from hybrid.core.types import DType, TensorType, float32, float64
@@ -24,6 +25,7 @@ from hybrid.distributed.early_sums import (
     EarlySums,
     Place,
     Sums,
+    Users,
     add_to,
     line_type,
     may_be_early,
@@ -47,8 +49,8 @@ if TYPE_CHECKING:
     from hybrid.distributed.replicas import Replicas
     from hybrid.distributed.row_parts import RowPart
 
-Gradients = list[Tensor | None]
-Arrived = dict[Place, Tensor]
+Gradients = list[Ct | None]
+Arrived = dict[Place, Ct]
 Bucket = tuple[int, ...]  # parameters, by number
 
 
@@ -107,7 +109,7 @@ class WayBack:
     def gathered(self, leaves: Sequence[Leaf], grads: Gradients) -> tuple[list[Leaf], Gradients]:
         """Leaves, parameters' own in place of stand-ins, and their gradients by all rows."""
         arrived: dict[Replicas, Arrived] = {}
-        found: dict[Leaf, Tensor | None] = {}
+        found: dict[Leaf, Ct | None] = {}
         for leaf, grad in zip(leaves, grads, strict=True):
             if type(leaf) is not ShardLeaf:
                 found[leaf] = grad
@@ -125,7 +127,7 @@ class WayBack:
             if self.early is None:
                 totals = summed(replicas, known, list(own))
             else:
-                totals = self.early.finished(dict(zip(leaves, grads, strict=True)))
+                totals = self.early.finished(dict(zip(leaves, map(plain, grads), strict=True)))
             for at, (total, used) in totals.items():
                 if used is None:
                     add_to(found, own[at], total)
@@ -240,16 +242,17 @@ def buckets_of(parameters: Sequence[Tensor], bucket_bytes: int) -> tuple[Bucket,
 def summed(replicas: Replicas, arrived: Arrived, varying: Sequence[int]) -> Sums:
     """The gradient of each of the parameters ``varying`` by the rows of all ranks."""
     found: Sums = {}
-    channel, here = replicas.sharing.channel, {at for at, _ in arrived}
+    channel, here = replicas.sharing.channel, users_of(arrived)
+    arrived = {place: plain(grad) for place, grad in arrived.items()}
     if channel.ranks == 1:  # what has not arrived here has arrived nowhere
         varying = [at for at in varying if at in here]
     if replicas.compress is not None:
-        found = _compressed(replicas, replicas.compress, arrived, varying)
+        found = _compressed(replicas, replicas.compress, arrived, here, varying)
         varying = [at for at in varying if at not in found]
     kept = [[at for at in bucket if at in varying] for bucket in replicas.buckets]
     buckets = [members for members in kept if members]
     every = list(chain(*buckets))
-    flags = tuple([at in here for at in every])
+    flags = tuple([here.get(at, False) for at in every])
     made: list[Tensor] = []
     for members in buckets:
         told = flags if members is buckets[-1] and channel.ranks > 1 else ()
@@ -257,18 +260,39 @@ def summed(replicas: Replicas, arrived: Arrived, varying: Sequence[int]) -> Sums
     return found | with_uses(every, made, here)
 
 
-def with_uses(members: Sequence[int], made: Sequence[Tensor], here: Container[int]) -> Sums:
+def users_of(arrived: Arrived) -> Users:
+    """The parameters that this rank has used: True, or where only its values decide, the flag."""
+    terms: dict[int, list[Ct]] = {}
+    for (at, _), grad in arrived.items():
+        terms.setdefault(at, []).append(grad)
+    flags = {at: presence_of(grads) for at, grads in terms.items()}
+    return {at: True if flag is None else flag for at, flag in flags.items()}
+
+
+def with_uses(members: Sequence[int], made: Sequence[Tensor], here: Users) -> Sums:
     """The sums of the parameters ``members``, those ``here`` being used by this rank.
 
     Of others the flag says whether a rank has used it: the last that is ``made``, after the sums,
-    has how many have.
+    has how many have.  Without it there is but this rank.
     """
-    flags = [None if at in here else made[-1][number] > 0 for number, at in enumerate(members)]
+    flags: list[Tensor | None] = []
+    for number, at in enumerate(members):
+        used = here.get(at, False)
+        if used is True:
+            flags.append(None)
+        elif len(made) > len(members):
+            flags.append(made[-1][number] > 0)
+        else:
+            flags.append(used)
     return dict(zip(members, zip(made[: len(members)], flags, strict=True), strict=True))
 
 
 def _compressed(
-    replicas: Replicas, compress: PowerSGD, arrived: Arrived, varying: Sequence[int]
+    replicas: Replicas,
+    compress: PowerSGD,
+    arrived: Mapping[Place, Tensor],
+    here: Users,
+    varying: Sequence[int],
 ) -> Sums:
     """Those of the parameters that ``compress`` takes."""
     given = {}
@@ -277,16 +301,24 @@ def _compressed(
             kind, row = replicas.kinds[at], arrived.get((at, 0))
             dtype = working_dtype(kind.dtype)
             given[at] = ops.zeros(kind.shape, dtype=dtype) if row is None else in_dtype(row, dtype)
-    here = {at for at, _ in arrived}
-    made, uses = compress.summed(given, _uses([at in here for at in given], float32))
+    told = [here.get(at, False) for at in given]
+    made, uses = compress.summed(given, _uses(told, float32))
     totals = [in_dtype(total, replicas.kinds[at].dtype) for at, total in made.items()]
     return with_uses(list(made), [*totals, uses], here)
 
 
-def _uses(told: Sequence[bool], dtype: DType) -> Tensor:
+def _uses(told: Sequence[bool | Tensor], dtype: DType) -> Tensor:
     """1 for each parameter that this rank has used, else 0."""
-    flags = np.array(told, dtype.numpy)
-    return literal(shape=flags.shape, dtype=dtype, data=flags.tobytes())
+    known = [flag for flag in told if isinstance(flag, bool)]
+    if len(known) == len(told):
+        flags = np.array(known, dtype.numpy)
+        return literal(shape=flags.shape, dtype=dtype, data=flags.tobytes())
+    return ops.stack(
+        [
+            ops.full((), flag, dtype=dtype) if isinstance(flag, bool) else ops.astype(flag, dtype)
+            for flag in told
+        ]
+    )
 
 
 def _of_bucket(
@@ -294,7 +326,7 @@ def _of_bucket(
     members: Sequence[int],
     arrived: Mapping[Place, Tensor],
     comm: str,
-    told: Sequence[bool] = (),
+    told: Sequence[bool | Tensor] = (),
 ) -> list[Tensor]:
     """The sums of the parameters ``members``, through the channel ``comm``.
 

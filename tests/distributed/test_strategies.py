@@ -29,7 +29,8 @@ nightly = pytest.mark.nightly
 @pytest.mark.parametrize(
     ("ranks", "parts"),
     [
-        (2, ("perceptrons", "branches", "links", "models_go", "memory", "mistakes", "predictions")),
+        (2, ("perceptrons", "branches", "links", "models_go", "memory", "mistakes")),
+        pytest.param(2, ("predictions",), marks=nightly),  # times, which others may take
         pytest.param(2, ("language_models",), marks=nightly),
         pytest.param(4, ("language_models",), marks=nightly),
         pytest.param(4, ("perceptrons", "branches", "links", "memory", "mistakes"), marks=nightly),

@@ -219,7 +219,7 @@ OTHERS = {
     "hybrid/data/loops/queue_pass.py": 3,
     "hybrid/plan/interpret.py": 1,
     "hybrid/onnx/model_assembly.py": 1,
-    "hybrid/onnx/model_storage.py": 1,
+    "hybrid/onnx/model_storage.py": 3,
     "hybrid/plan/open_plan.py": 2,
     "hybrid/plan/plan.py": 2,
     "hybrid/core/types.py": 1,

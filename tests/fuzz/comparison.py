@@ -86,9 +86,7 @@ def check(
     except Broken as broken:
         return Outcome("broken", detail=repr(broken.__cause__))
     finally:
-        signal.setitimer(signal.ITIMER_VIRTUAL, 0)  # of programs that hear signals
-        close_captures()
-        linecache.cache.pop(NAME, None)
+        put_away()
     return Outcome("same", calls)
 
 
@@ -129,6 +127,13 @@ def module_of(text: str) -> Any:
     sys.modules[module.__name__] = module  # dataclasses ask for the module of a class
     exec(compile(text, NAME, "exec"), module.__dict__)
     return module
+
+
+def put_away() -> None:
+    """End what programs leave behind them: signals that go on, captures, the source."""
+    signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+    close_captures()
+    linecache.cache.pop(NAME, None)
 
 
 def observations(

@@ -11,7 +11,7 @@ import pytest
 
 import hybrid as hy
 from hybrid.core.tree import flatten, unflatten
-from tests.fuzz.comparison import module_of
+from tests.fuzz.comparison import module_of, put_away
 from tests.fuzz.grammar import program
 from tests.helpers import parts
 from tests.onnx.exported import assert_same, leaves, run
@@ -47,7 +47,14 @@ def compared(seed: int, path: Path) -> int:
     text = program(seed).text
     if any(word in text for word in LEFT_OUT):
         return 0
-    module = module_of(text)
+    try:
+        return compared_calls(module_of(text), f"seed {seed}", path)
+    finally:
+        put_away()
+
+
+def compared_calls(module: Any, name: str, path: Path) -> int:
+    """How many calls of the program of ``module`` were compared."""
     try:
         function, state = module.make()
         calls = [copied(args) for args in module.calls(state()[0])]
@@ -57,7 +64,7 @@ def compared(seed: int, path: Path) -> int:
     try:
         hy.onnx.export(function, path, *calls[0])
     except hy.HybridError as error:
-        assert "is not valid" not in str(error), seed  # a mistake of ours is no refusal
+        assert "is not valid" not in str(error), name  # a mistake of ours is no refusal
         return 0
     onnx.checker.check_model(path, full_check=True)
     count = 0
@@ -66,7 +73,7 @@ def compared(seed: int, path: Path) -> int:
             continue
         found = run(path, *leaves(tuple(args)))
         wanted = leaves(module.make()[0](*args), hy.Tensor, int, float)
-        assert_same(found, wanted, f"seed {seed}", 1e-4, 1e-4)
+        assert_same(found, wanted, name, 1e-4, 1e-4)
         count += 1
     return count
 
@@ -83,4 +90,4 @@ def test_some_are_exported_and_compared(tmp_path: Path) -> None:
     """Many write to what lasts, or draw; these do not."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert [compared(seed, tmp_path / "m.onnx") for seed in (0, 3, 5, 14)] == [1, 1, 1, 1]
+        assert [compared(seed, tmp_path / "m.onnx") for seed in (0, 14, 18, 23)] == [1, 1, 1, 1]

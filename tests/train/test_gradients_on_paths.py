@@ -35,11 +35,16 @@ class Network(nn.Module):
 CALLS = [(1.0, 2), (1.0, 0), (-1.0, 0), (-1.0, 1), (1.0, 3)]
 
 
-def trained(optimizer: str, body: Callable[..., Any], hybridizes: bool) -> list[Any]:
+def trained(
+    optimizer: str, body: Callable[..., Any], hybridizes: bool, shards: int = 0
+) -> list[Any]:
     hy.random.seed(0)
     network = Network()
     parameters = list(network.parameters())
-    step = body(network, OPTIMIZERS[optimizer](parameters), parameters)
+    optim = OPTIMIZERS[optimizer](parameters)
+    if shards:
+        hy.distributed.data_parallel(network, optim, shards=shards)
+    step = body(network, optim, parameters)
     step = hy.hybridize(step, ledger=False) if hybridizes else step
     seen = []
     for scale, n in CALLS:
@@ -119,3 +124,11 @@ def added_up(network: Any, optimizer: Any, _: Any) -> Callable[..., Any]:
 @pytest.mark.parametrize("body", [plainly, twice, clipped, by_hand, added_up])
 def test_steps(body: Callable[..., Any], optimizer: str) -> None:
     assert trained(optimizer, body, True) == trained(optimizer, body, False)
+
+
+@pytest.mark.parametrize("body", [plainly, twice, by_hand, added_up])
+def test_steps_of_one_rank(body: Callable[..., Any]) -> None:
+    """A data-parallel model sums the gradients that there are."""
+    eager = trained("decay", body, False, shards=1)
+    assert trained("decay", body, True, shards=1) == eager
+    assert [seen[1] for seen in eager] == [seen[1] for seen in trained("decay", body, False)]

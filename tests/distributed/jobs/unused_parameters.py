@@ -1,7 +1,9 @@
 """Parameters that no rank uses in a step have no gradient and do not move; used by one, all have.
 
 Of the parts of the model ``here`` is used by the first rank alone, ``never`` by nobody, ``once`` in
-the first step, and ``used`` in all.
+the first step, and ``used`` in all.  Whether it is the first step is told to the captured step by a
+number of Python, or by a tensor: then each run finds out anew, and where ranks may differ, it is
+the first step for the first rank alone.
 """
 
 import numpy as np
@@ -28,7 +30,7 @@ class Parts(nn.Module):
         return y + self.once(x) if first else y
 
 
-def trained(how, hybridized, dtype=hy.float32, keeps=False):
+def trained(how, hybridized, dtype=hy.float32, keeps=False, by_value=False):
     """Which gradients there were after each step, these, and the parameters at the end."""
     hy.random.seed(0)
     net = Parts().to(dtype)
@@ -51,7 +53,10 @@ def trained(how, hybridized, dtype=hy.float32, keeps=False):
     call = hy.hybridize(step) if hybridized else step
     draw, found = np.random.default_rng(RANK), []
     for number in range(4):
-        call(hy.asarray(draw.standard_normal((4, 6)).astype("f4")).astype(dtype), number == 0)
+        first_one = number == 0
+        if by_value:
+            first_one = hy.asarray(first_one and (RANK == 0 or how.get("zero") == 3))
+        call(hy.asarray(draw.standard_normal((4, 6)).astype("f4")).astype(dtype), first_one)
         grads = {name: p.grad for name, p in net.named_parameters()}
         found.append(
             {n: None if g is None else g.astype(hy.float32).numpy() for n, g in grads.items()}
@@ -68,8 +73,9 @@ WAYS = [{}, {"zero": 1}, {"zero": 2}, {"zero": 3}, {"shards": 4}, {"shards": 4, 
 WAYS += [{"compress": 2}] if SIZE > 1 else []
 for how in WAYS:
     for dtype in (hy.float32, hy.bfloat16) if how == {"zero": 2} else (hy.float32,):
-        for keeps in (False, True) if how == {} else (False,):
-            grads, state, first = trained(how, False, dtype, keeps)
+        cases = [(keeps, by) for keeps in (False, True) for by in (False, True)]
+        for keeps, by_value in cases if how == {} else cases[:2]:
+            grads, state, first = trained(how, False, dtype, keeps, by_value)
             for number, step in enumerate(grads):
                 there = {name.split(".")[0] for name, g in step.items() if g is not None}
                 once = {"once"} if number == 0 or keeps else set()
@@ -78,7 +84,7 @@ for how in WAYS:
                 moved = state[name] - first[name]
                 assert not moved.any(), (how, name)
             assert (state["here.weight"] != first["here.weight"]).any()
-            again, state_again, _ = trained(how, True, dtype, keeps)
+            again, state_again, _ = trained(how, True, dtype, keeps, by_value)
             for step, other in zip(grads, again, strict=True):
                 for name in step:
                     assert same(step[name], other[name]), (how, dtype, keeps, name)
