@@ -21,7 +21,7 @@ CONVERTED_BY: dict[str, tuple[str, ...]] = {
     "constructs.with_": ("managed", "with_"),
     # Expressions
     "callee": ("callee", "choosing", "result", "shown"),
-    "constructs.compare": ("compare", "compare_test"),
+    "constructs.compare": ("compare", "compare_test", "unequal"),
     "constructs.logic": (
         "and_",
         "and_test",

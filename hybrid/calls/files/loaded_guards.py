@@ -14,7 +14,7 @@ from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.guard import Guard, label_of, set_by_users
 from hybrid.trace.guards.reads import Reads
 from hybrid.trace.places.attributes import plainly_read, stored
-from hybrid.trace.places.code_owner import MUTABLE
+from hybrid.trace.places.held_state import is_mutable
 
 
 class LoadedGuards(Guards):
@@ -101,4 +101,4 @@ def _is_fixed(value: Any) -> bool:
     """Return whether ``value`` is immutable at every depth of its tuples."""
     if isinstance(value, tuple):
         return all(map(_is_fixed, value))
-    return not isinstance(value, MUTABLE)
+    return not is_mutable(value)

@@ -23,6 +23,7 @@ class CompareConverter(Converter):
 
         a < b           stays
         a == b     ==>  hyb__.compared(a) == hyb__.compared(b)
+        a != b     ==>  hyb__.unequal(a, b)
         a < b < c  ==>  hyb__.compare(SITE, a, "<", b, "<", lambda: c)
         a is b     ==>  hyb__.compare(SITE, a, "is", b)
     """
@@ -35,6 +36,9 @@ class CompareConverter(Converter):
         first, *rest = node.comparators
         if not rest and symbols[0] not in STAGED:
             rewriter.children(node)
+            operands = node.left, node.comparators[0]
+            if symbols[0] == "!=" and not any(isinstance(x, ast.Constant) for x in operands):
+                return call(node, "unequal", *operands)
             if symbols[0] in EQUAL:
                 node.left, node.comparators[0] = looked(node.left, node.comparators[0], "compared")
             return node

@@ -6,11 +6,12 @@ from collections.abc import Callable
 from typing import Any
 
 from hybrid.convert.runtime import Site, hyb__
-from hybrid.staging.sessions.views import is_traced
+from hybrid.staging.sessions.views import is_traced, own_truth
 
 
 def checked(site: Site, test: Any, message: Callable[[], Any] | None) -> Any:
     """``test``, or True where it is traced and the plan has been given a check of it."""
+    test = own_truth(test)
     if not is_traced(test):
         return test
 

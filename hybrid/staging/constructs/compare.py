@@ -22,6 +22,7 @@ from hybrid.staging.sessions.views import (
     is_traced,
     library_argument,
     look,
+    own_method,
     tracing,
 )
 from hybrid.staging.values.dicts import present
@@ -76,8 +77,20 @@ def _apply(site: Site, symbol: str, left: Any, right: Any) -> Any:
         if symbol not in ("is", "is not"):
             gone_over(right, symbol, site.location)
         return _compared_objects(left, symbol, right)
+    if symbol == "!=":
+        return unequal(left, right)
     seen = compared if symbol in EQUAL else look
     return PLAIN[symbol](seen(left), seen(right))
+
+
+def unequal(left: Any, right: Any) -> Any:
+    """``left != right``, of an author's class that has ``__eq__`` alone the opposite of that."""
+    if tracing() and type(left).__ne__ is object.__ne__:
+        equals = own_method(left, "__eq__")
+        found = NotImplemented if equals is None else equals(right)
+        if found is not NotImplemented:
+            return not_(None, found)
+    return compared(left) != compared(right)
 
 
 def _compared_objects(left: Any, symbol: str, right: Any) -> Any:
@@ -140,7 +153,7 @@ def _is_in(item: Any, container: Any) -> Any:
     if type(item) is float and item != item:  # a list has it only if it is the same object
         for value in container:
             current().journal.identities.compare(item, value)
-    if not any(is_traced(value) or is_partial(value) for value in (item, *container)):
+    if not any(map(_may_be_unsure, (item, *container))):
         return None
     found: Any = False
     for value in container:
@@ -154,6 +167,11 @@ def _is_in(item: Any, container: Any) -> Any:
                 "bool", ops.logical_or(truth(found), truth(here))
             )  # fmt: skip
     return found
+
+
+def _may_be_unsure(value: Any) -> bool:
+    """Whether only a run may know if ``value`` equals another."""
+    return is_traced(value) or is_partial(value) or own_method(value, "__eq__") is not None
 
 
 def _equal(value: Any, item: Any) -> Any:

@@ -13,7 +13,14 @@ from hybrid.convert.runtime import Site, hyb__
 from hybrid.eager.tensor import Tensor
 from hybrid.ir.interpreter import current
 from hybrid.number import Number
-from hybrid.staging.sessions.views import decided, deciding, is_traced, look, tracing
+from hybrid.staging.sessions.views import (
+    decided,
+    deciding,
+    is_traced,
+    look,
+    own_truth,
+    tracing,
+)
 from hybrid.trace.regions.region import truth
 from hybrid.trace.values.optional import OptionalValue, unbound_error
 
@@ -40,15 +47,10 @@ def _lazy(name: str, decisive: bool, tested: bool) -> Callable[..., Any]:
         value = first
         for index, thunk in enumerate(rest):
             known = decided(site, value)
-            if known is not value:
-                if known is decisive:
-                    return decisive if tested else value
-                value = evaluate(site, thunk)
-                continue
-            if is_traced(value):
+            if is_traced(known):
                 remaining = _remaining(evaluated, site, rest[index:])
-                return lazy(site, value, remaining, decisive, tested)
-            if bool(look(value)) is decisive:
+                return lazy(site, value, remaining, decisive, tested, known)
+            if bool(look(known)) is decisive:
                 return decisive if tested else value
             value = evaluate(site, thunk)
         return value
@@ -57,16 +59,20 @@ def _lazy(name: str, decisive: bool, tested: bool) -> Callable[..., Any]:
     return evaluated
 
 
-def lazy(site: Site, value: Any, rest: Thunk, decisive: bool, tested: bool) -> Any:
+def lazy(
+    site: Site, value: Any, rest: Thunk, decisive: bool, tested: bool, test: Any = None
+) -> Any:
     """``value`` where its truth is ``decisive``, else ``rest()``.
 
-    Where only the truth counts, ``tested``, it is ``decisive`` in place of ``value``.
+    Where only the truth counts, ``tested``, it is ``decisive`` in place of ``value``.  With
+    ``test`` the truth is that of this one.
     """
     name = "this test" if tested else "the value of this expression"
     there = decisive and isinstance(value, OptionalValue)  # None would not hold
     sides = rest, lambda: decisive if tested else value.value if there else value
     with deciding(site):
-        return hyb__.Choice(site, name).between(value, *(reversed(sides) if decisive else sides))
+        test = value if test is None else test
+        return hyb__.Choice(site, name).between(test, *(reversed(sides) if decisive else sides))
 
 
 and_ = _lazy("and_", decisive=False, tested=False)
@@ -85,6 +91,7 @@ def known_truth(value: Any) -> Any:
 
     A traced tensor without axes stays, and what raises where its truth is asked for.
     """
+    value = own_truth(value)
     if not is_traced(value):
         return bool(look(value)) if tracing() else value
     one = isinstance(value, Tensor) and value.type.rank and value.type.size == 1
@@ -93,11 +100,13 @@ def known_truth(value: Any) -> Any:
 
 def as_truth(value: Any) -> Any:
     """The truth of ``value`` as a bool, traced or not."""
+    value = own_truth(value)
     return Number("bool", truth(value)) if is_traced(value) else bool(look(value))
 
 
 def not_(_site: Site | None, value: Any) -> Any:
     """The opposite of the truth of ``value``."""
+    value = own_truth(value)
     if is_traced(value):
         return Number("bool", ops.logical_not(truth(value)))
     return not look(value)

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hybrid.convert.conversion import is_converted
+from hybrid.convert.runtime import hyb__
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.staging.effects import run_time_names
@@ -24,7 +25,8 @@ from hybrid.staging.sessions.views import (
     look,
     refuse_partial,
 )
-from hybrid.trace.places.code_owner import of_package
+from hybrid.trace.places.code_owner import is_library_class, of_package
+from hybrid.trace.places.held_state import state_of
 from hybrid.trace.places.place import read_place
 from hybrid.trace.values.optional import is_optional
 from hybrid.trace.values.varlist import VarList, require_known_length
@@ -134,6 +136,8 @@ def will_delete(owner: Any = None, name: Any = None, *_: Any) -> None:
 
 
 def _will_write(owner: Any, name: Any, hook: str) -> None:
+    if state_of(owner) is not None and is_library_class(type(owner)):
+        hyb__.stored_in(owner)
     function = getattr(type(owner), hook)
     if not isinstance(function, types.FunctionType) or of_package(function.__code__):
         will_store(owner, name, hook)

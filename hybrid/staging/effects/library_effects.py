@@ -33,6 +33,7 @@ from hybrid.staging.sessions.views import CONTAINERS
 from hybrid.staging.values.optional_operands import is_unsure, of_present
 from hybrid.trace.places.code_owner import ATOMS, is_library_class
 from hybrid.trace.places.differences import ContainerSnapshot
+from hybrid.trace.places.held_state import state_of
 from hybrid.trace.places.place import CONTENT
 from hybrid.trace.regions.region import Region
 from hybrid.trace.values.optional import OptionalValue, refuse_unknown
@@ -95,6 +96,16 @@ _QUEUE = MutableKind(
     changing=frozenset({"put", "put_nowait", "get", "get_nowait", "task_done", "join"}),
     given=False,
 )
+_HELD = MutableKind(
+    does="changes",
+    fix="keep the value in a tensor, or change it outside",
+    changing=frozenset(
+        {
+            "set", "clear", "set_result", "set_exception", "cancel", "setLevel", "start", "run",
+            "__setitem__", "__delitem__", "clear_flags", "clear_traps",
+        }
+    ),
+)  # fmt: skip
 _CONTEXT = MutableKind(
     does="changes",
     fix="set it outside the hybridized function, or keep the value in an attribute",
@@ -174,7 +185,8 @@ def refusing(site: Site, function: Any, made: Callable[..., Any]) -> Callable[..
         if not _is_harmless(function):
             for value in values:
                 _refuse_given(function, value, site.location)
-        if not isinstance(current(), Region) and not draws:
+        states = [(v, state_of(v)(v)) for v in (owner, *values) if _has_state(v)]
+        if not (isinstance(current(), Region) or draws or states):
             return made(*args, **kwargs)
         arrays = [ArraySnapshot(a) for a in values if isinstance(a, np.ndarray) and _is_before(a)]
         held = ContainerSnapshot(
@@ -191,6 +203,9 @@ def refusing(site: Site, function: Any, made: Callable[..., Any]) -> Callable[..
                 change.undo()
                 current().will_write_container(change.container)
                 change.redo()
+        for value, state in states:
+            if state_of(value)(value) != state:
+                raise _refusal(f"{_name(function)}()", value, _HELD, site.location)
         if before is not None and before.moved():
             before.undo()
             raise _refusal(_name(function), None, _RANDOM, site.location)
@@ -247,11 +262,20 @@ def stored_in(value: Any) -> None:
     kind = kind_of(value)
     if kind in (_ARRAY, _BYTES) and _is_before(value):
         raise _refusal("a store", value, kind, None)
+    if kind is None and _has_state(value):
+        raise _refusal("a store", value, _HELD, None)
     impurity.refuse_store(value)
+
+
+def _has_state(value: Any) -> bool:
+    """Whether ``value`` is an object from outside that is known by what it holds."""
+    return state_of(value) is not None and _is_before(value)
 
 
 def _refuse_method(function: Any, owner: Any, at: Location) -> None:
     kind = kind_of(owner)
+    if kind is None and state_of(owner) is not None:
+        kind = _HELD
     if kind is None:
         return
     name = _name(function)

@@ -13,7 +13,7 @@ from hybrid.convert.runtime import Site
 from hybrid.staging.iteration.folds import collected
 from hybrid.staging.iteration.generators import Generated, Step, gone_over_by, is_counted
 from hybrid.staging.nodes.choice import Choice
-from hybrid.staging.sessions.views import is_traced, look, tracing
+from hybrid.staging.sessions.views import is_traced, look, own_truth, tracing
 from hybrid.staging.values.lists import compacted
 from hybrid.staging.values.walks import feed_of
 
@@ -43,6 +43,7 @@ def generated(site: Site, step: Step, filtered: bool) -> Step:
 
 def filtered_item(site: Site, test: Any, item: Callable[[], Any]) -> Iterable[Any]:
     """The items that a condition lets through: one, none, or one that is optional."""
+    test = own_truth(test)
     if is_traced(test):
         return Choice(site, "an item").between(test, lambda: [item()], list)
     return (item(),) if look(test) else ()

@@ -30,7 +30,16 @@ from hybrid.staging.library import joined_lists as joined_lists
 from hybrid.staging.library import math_calls
 from hybrid.staging.library import operator_calls as operator_calls  # the same
 from hybrid.staging.sessions.overrides import OVERRIDES, Override, overrides
-from hybrid.staging.sessions.views import is_partial, is_traced, is_varlist, look, ordered, tracing
+from hybrid.staging.sessions.views import (
+    is_partial,
+    is_traced,
+    is_varlist,
+    look,
+    ordered,
+    own_method,
+    own_truth,
+    tracing,
+)
 from hybrid.staging.values import dicts
 from hybrid.staging.values.feed import StagedIterable
 from hybrid.staging.values.iterables import (
@@ -40,6 +49,7 @@ from hybrid.staging.values.iterables import (
     TracedRange,
     Zipped,
     index_of,
+    not_negative,
     shortest,
     uneven,
 )
@@ -72,9 +82,11 @@ def _number(x: Any) -> Number:
 
 @overrides(bool)
 def _bool(*args: Any) -> Any:
-    if len(args) != 1 or not is_traced(args[0]):
+    if len(args) != 1:
         return NotImplemented
-    x = args[0]
+    x = own_truth(args[0])
+    if not is_traced(x):
+        return bool(x) if x is not args[0] else NotImplemented
     if isinstance(x, OptionalValue):
         return Number("bool", truth(x))
     if isinstance(x, Tensor):
@@ -103,9 +115,12 @@ def _int(*args: Any, **kwargs: Any) -> Any:
         args[0].refuse()
     if len(args) == 1 and not kwargs and is_open(args[0]):
         return math.trunc(args[0])
-    if len(args) != 1 or kwargs or not _is_numeric(args[0]):
+    if len(args) != 1 or kwargs:
         return NotImplemented
-    return to_int(_number(args[0]))
+    if _is_numeric(args[0]):
+        return to_int(_number(args[0]))
+    found = _own_number(args[0], int, "__int__", "__index__", "__trunc__")
+    return to_int(found) if type(found) is Number else found
 
 
 @overrides(float)
@@ -114,9 +129,27 @@ def _float(*args: Any) -> Any:
         args[0].refuse()
     if len(args) == 1 and is_open(args[0]):
         return called("float", args[0])
-    if len(args) != 1 or not _is_numeric(args[0]):
+    if len(args) != 1:
         return NotImplemented
-    return to_float(_number(args[0]))
+    if _is_numeric(args[0]):
+        return to_float(_number(args[0]))
+    found = _own_number(args[0], float, "__float__", "__index__")
+    return to_float(found) if type(found) is Number else found
+
+
+def _own_number(x: Any, wanted: type, *names: str) -> Any:
+    """The number, traced or not, that one of the author's methods ``names`` makes of ``x``."""
+    method = own_method(x, *names)
+    if method is None:
+        return NotImplemented
+    found = method()
+    kind = int if method.__name__ in ("__index__", "__trunc__") else wanted
+    if type(found) is Number and found.kind == kind.__name__:
+        return found
+    if not isinstance(found, kind) or isinstance(found, Number):
+        given = f"type {found.kind if type(found) is Number else type(found).__name__}"
+        raise TypeError(f"{method.__name__} returned non-{kind.__name__} ({given})")
+    return wanted(found)
 
 
 def _is_numeric(x: Any) -> bool:
@@ -141,7 +174,17 @@ def _len(*args: Any) -> Any:
         return dicts.length_of(args[0])
     if len(args) == 1 and isinstance(args[0], Tensor) and args[0].ndim:
         return args[0].shape[0]
-    return args[0].length if len(args) == 1 and type(args[0]) is TracedRange else NotImplemented
+    if len(args) == 1 and type(args[0]) is TracedRange:
+        return args[0].length
+    method = own_method(args[0], "__len__") if len(args) == 1 else None
+    if method is None:
+        return NotImplemented
+    found = method()
+    if type(found) is Number and found.kind == "int":
+        return not_negative(found)
+    if operator.index(found) < 0:
+        raise ValueError("__len__() should return >= 0")
+    return operator.index(found)
 
 
 @overrides(dict)
@@ -193,8 +236,11 @@ def _pow(base: Any, exp: Any, mod: Any = None) -> Any:
 
 @overrides(range)
 def _range(*args: Any) -> Any:
-    if not 1 <= len(args) <= 3 or not any(_is_numeric(x) or type(x) is OpenInt for x in args):
+    if not 1 <= len(args) <= 3:
         return NotImplemented
+    args = tuple([index_of(x) if own_method(x, "__index__") else x for x in args])
+    if not any(_is_numeric(x) or type(x) is OpenInt for x in args):
+        return range(*args)
     bounds = [index_of(x) for x in args]
     start, stop, step = (0, bounds[0], 1) if len(bounds) == 1 else (*bounds, 1)[:3]
     return TracedRange(start, stop, step)

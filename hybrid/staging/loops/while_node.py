@@ -13,7 +13,7 @@ from hybrid.number import Number
 from hybrid.ops.flow import control
 from hybrid.staging.loops.loop import StagedLoop
 from hybrid.staging.nodes.stop_branch import Unstopped
-from hybrid.staging.sessions.views import is_traced
+from hybrid.staging.sessions.views import is_traced, own_truth
 from hybrid.trace.places.frames import roots_of
 from hybrid.trace.regions.continuation import raised
 from hybrid.trace.regions.merge import constant
@@ -74,6 +74,7 @@ class StagedWhile(StagedLoop):
         if self.state is None:
             self.go, self.state = truth(value), self.begin
             return False
+        value = own_truth(value)
         self.tested = truth(value) if is_traced(value) else bool(value)
         return False
 

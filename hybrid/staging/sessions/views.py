@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import types
 from collections import ChainMap, UserDict, UserList, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -15,6 +17,7 @@ from hybrid.errors import CaptureError, NeedsValue, PathError, TracedBoolError, 
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.number import Number
 from hybrid.staging.sessions.namespaces import namespace_of
+from hybrid.trace.places.code_owner import of_package
 from hybrid.trace.regions.region import truth
 from hybrid.trace.values.optional import OptionalValue, is_optional, refuse_missing, refuse_unknown
 from hybrid.trace.values.varlist import VarList, holds_varlist, refuse_varlist
@@ -42,9 +45,36 @@ def tracing() -> bool:
 
 def decided(site: Site, test: Any) -> Any:
     """``test``, or its truth where each path through the construct is captured by itself."""
+    test = own_truth(test)
     if not is_traced(test) or isinstance(test, OptionalValue) or not current().decides(site):
         return test
     return current().decision(truth(test))
+
+
+def own_method(value: Any, *names: str) -> Callable[[], Any] | None:
+    """The first of the special methods ``names`` of ``value``, if the author has written it.
+
+    While a function is captured: what it returns may be traced, which Python itself would refuse.
+    """
+    for name in names if tracing() else ():
+        method = getattr(type(value), name, None)
+        if method is not None:
+            own = type(method) is types.FunctionType and not of_package(method.__code__)
+            return types.MethodType(method, value) if own else None
+    return None
+
+
+def own_truth(value: Any) -> Any:
+    """What a ``__bool__`` or ``__len__`` of the author's says of ``value``; else ``value``."""
+    method = own_method(value, "__bool__", "__len__")
+    if method is None:
+        return value
+    found = method()
+    if method.__name__ == "__len__":
+        return found != 0 if isinstance(found, Number) else operator.index(found) > 0
+    if type(found) is bool or (isinstance(found, Number) and found.kind == "bool"):
+        return found
+    raise TypeError(f"__bool__ should return bool, returned {type(found).__name__}")
 
 
 @contextmanager

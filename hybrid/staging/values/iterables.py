@@ -17,6 +17,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, as_number, choose, host_number, is_plain
+from hybrid.staging.sessions.views import own_method
 from hybrid.staging.values.feed import Feed, StagedIterable
 from hybrid.trace.regions.continuation import require
 
@@ -27,6 +28,8 @@ def index_of(x: Any) -> Any:
         return current().number_of(x)
     if type(x) is OpenInt:
         return x
+    method = own_method(x, "__index__")
+    x = x if method is None else method()
     if type(x) is not Number:
         return operator.index(x)
     if x.kind == "float":

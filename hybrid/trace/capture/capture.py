@@ -229,7 +229,7 @@ class _CaptureBuilder:
         """Return the Capture for the function's ``result``, its gradient included."""
         tracer, final, changes = self.tracer, self.writes.left, self.writes.changes
         assert tracer.turning is not None
-        turned = tracer.turning.turned()
+        turned, self.switched = tracer.turning.turned(), tracer.turning.switched()
         refuse_written(tracer.indefinite_values)
         self.count_on_absent_gradients()
         for place, _ in list(tracer.journal.half_written.values()):
@@ -278,6 +278,7 @@ class _CaptureBuilder:
         presence_flags: tuple[int, ...] = ()
         if live:
             self.refuse_leading_to(variables, [records[i] for i in live])
+            self.refuse_switched([records[i] for i in live])
             history_aliases = self.history_aliases([records[i] for i in live], cells)
             tracer.located = self.known.returning or self.known.at
             presence_flags = self.presence_flags([records[i] for i in live])
@@ -313,7 +314,7 @@ class _CaptureBuilder:
             writes=writes,
             place_writes=place_writes,
             guards=self.guards,
-            requires=[cell.tensor.record is not None for cell in cells],
+            requires=[self.requires(cell.tensor) for cell in cells],
             gradient=gradient,
             stored_recorded=frozenset(tracer.recorded) or None,
             lasting=frozenset(lasting),
@@ -421,6 +422,23 @@ class _CaptureBuilder:
         """Raise if a returned history leads to a variable that the call returns as well."""
         if variables and not {*variables.values()}.isdisjoint(history(records)):
             raise self.variable_leaves("what was computed of it")
+
+    def requires(self, tensor: Tensor) -> bool:
+        """Return whether calls that the plan serves begin with gradients flowing to ``tensor``."""
+        switched = self.switched.get(id(tensor))
+        return (tensor if switched is None else switched).record is not None
+
+    def refuse_switched(self, records: list[AnyRecord]) -> None:
+        """Raise if a returned history leads to a parameter that was switched meanwhile."""
+        leaves = {id(turn.leaf) for turn in self.switched.values()}
+        if leaves and any(id(node) in leaves for node in history(records)):
+            raise CaptureError(
+                f"{self.tracer.builder.name} sets requires_grad of a tensor in its middle, and "
+                "returns or stores what was computed of it",
+                at=self.known.at,
+                why="A run has one state of each tensor for all that it returns.",
+                fix="return it without its history (loss.detach()), or set requires_grad outside",
+            )
 
     def variable_leaves(self, what: str) -> CaptureError:
         """Return the error for a variable that leaves the call together with ``what``."""

@@ -54,7 +54,7 @@ def remedy(moved: PlaceDifference) -> tuple[str, str]:
             "Whether it is there afterwards would depend on the value of a tensor.",
             _given_before(moved.label, after),
         )
-    if made_of_attributes(after):
+    if made_of_attributes(after) and after is not moved.before:
         return (
             f"Each call would make another {type(after).__name__}, and a plan knows the objects "
             "that it reads by which they are.",

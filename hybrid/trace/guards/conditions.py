@@ -31,7 +31,7 @@ from hybrid.trace.guards.reads import Read, Reads
 from hybrid.trace.guards.snapshot import AbsentNames, Snapshot, WatchedPlace
 from hybrid.trace.places.address import Address, ArgumentLeaf, bound_name
 from hybrid.trace.places.attributes import MISSING, cached_names, plainly_read, storage_of, stored
-from hybrid.trace.places.code_owner import MUTABLE
+from hybrid.trace.places.held_state import is_mutable
 from hybrid.trace.places.memos import Memo
 from hybrid.trace.places.place import CONTENT, Key, key_of
 from hybrid.trace.values.optional import OptionalValue
@@ -262,7 +262,7 @@ class Guards:
         else:
             matches = self._unwritten(owner, name, value)
         guard = self._guard(label, read, Guards if is_tensor else value, matches)
-        by_epoch = by_epoch and not isinstance(value, MUTABLE) and not is_tensor and not written
+        by_epoch = by_epoch and not is_mutable(value) and not is_tensor and not written
         (self.by_epoch if by_epoch else self.always).append(guard)
         if self.made:
             return

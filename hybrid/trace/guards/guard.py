@@ -12,8 +12,9 @@ from hybrid.core.package import is_of_hybrid
 from hybrid.eager.tensor import Tensor
 from hybrid.number import Number
 from hybrid.trace.guards.matching import AnyNumber, Matcher
-from hybrid.trace.places.code_owner import ATOMS, MUTABLE
+from hybrid.trace.places.code_owner import ATOMS
 from hybrid.trace.places.differences import leaves_in
+from hybrid.trace.places.held_state import is_mutable
 from hybrid.trace.values.traced_text import marks
 
 
@@ -32,7 +33,7 @@ class Guard:
         """Whether the same object always passes: its content cannot have changed."""
         if isinstance(self.expected, tuple):
             return is_plain(self.expected) and not self.lends
-        return not isinstance(self.expected, (*MUTABLE, AnyNumber))
+        return not (isinstance(self.expected, AnyNumber) or is_mutable(self.expected))
 
     def holds(self) -> bool:
         """Read the value again, and return whether it passes the test."""

@@ -21,6 +21,7 @@ from hybrid.trace.places.accesses import Accesses
 from hybrid.trace.places.address import Address
 from hybrid.trace.places.code_owner import ATOMS, CONTAINERS, has_attributes
 from hybrid.trace.places.differences import content, items_of, leaves_in
+from hybrid.trace.places.held_state import state_of
 from hybrid.trace.places.place import CONTENT, Key
 from hybrid.trace.places.signature import is_number
 
@@ -155,6 +156,10 @@ class Matching:
             return lambda found: found is expected
         if address is not None and type(expected) in (bool, int, float):
             return self.number(expected, address)
+        state = state_of(expected)
+        if state is not None:
+            unchanged = self.exactly(state(expected))
+            return lambda found: found is expected and unchanged(state(found))
         return plain_matcher(expected)
 
     def container(self, expected: Any, address: Address | None, replaceable: bool) -> Matcher:
@@ -168,8 +173,10 @@ class Matching:
         if isinstance(expected, dict):
             keys = list(content(expected))
             items = self.items(stored_pairs(expected), address, replaceable)
+            makes = getattr(expected, "default_factory", None)
             return lambda found: (
                 type(found) is kind
+                and (makes is None or found.default_factory is makes)
                 and list(inside := content(found)) == keys
                 and all(m(v) for m, v in zip(items, inside.values(), strict=False))
             )

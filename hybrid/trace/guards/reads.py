@@ -15,6 +15,7 @@ import builtins
 import contextlib
 import functools
 import gc
+import os
 import sys
 import types
 import weakref
@@ -36,7 +37,6 @@ from hybrid.trace.places.code_owner import (
     ATOMS,
     CONTAINERS,
     MISSING,
-    MUTABLE,
     content_of,
     has_attributes,
     is_library,
@@ -46,6 +46,7 @@ from hybrid.trace.places.code_owner import (
     place_of,
     user_object,
 )
+from hybrid.trace.places.held_state import is_mutable
 from hybrid.trace.places.memos import CACHE
 from hybrid.trace.places.names import Names, Place, names_in, place_in, places_in
 from hybrid.trace.places.place import CONTENT, Key, key_of
@@ -60,6 +61,12 @@ _HOLDERS = {
     weakref.WeakValueDictionary: "data", weakref.WeakSet: "data",
 }  # fmt: skip
 _HELD = tuple(_HOLDERS)
+# What code reads of the process around it, by the names of what it reads that from.
+_PROCESS: dict[str, Callable[[], Any]] = {
+    "argv": lambda: sys.argv,
+    "environ": lambda: os.environ._data,  # type: ignore[attr-defined]
+    "getenv": lambda: os.environ._data,  # type: ignore[attr-defined]
+}
 # Functions that may find an attribute by a name that is spelled out nowhere.
 _COMPUTING = frozenset(
     {"getattr", "vars", "dir", "eval", "exec", "methodcaller", "attrgetter", "__dict__"}
@@ -134,7 +141,7 @@ class Reads:
         self._reached = {n for _, names in self.accesses.attributes.values() for n in names}
         self.codes: dict[types.CodeType, None] = {}  # those walked
         self.tensors: set[int] = set()  # ids of those met, not counting arguments
-        self.arguments = [a for a in arguments if isinstance(a, MUTABLE)]
+        self.arguments = [a for a in arguments if is_mutable(a)]
         self.seen: set[int] = set()  # ids of all that was met
         self.containers: dict[int, Any] = {}  # those met whose content can change
         if written is not None:  # such as functions with attributes to come
@@ -307,10 +314,11 @@ class Reads:
             self._function(value)
         elif isinstance(value, types.MethodType):
             self.visit(value.__func__)
-            self.visit(value.__self__)
+            self._content(value.__self__)
         elif isinstance(value, functools.partial):
-            for item in (value.func, *value.args, *value.keywords.values()):
-                self.visit(item)
+            self.visit(value.func)
+            for item in (*value.args, value.keywords):
+                self._content(item)
         elif isinstance(value, ProgressBar):
             self.objects[id(value)] = value
             self.attributes.add("iterable")  # loops over it read that
@@ -324,8 +332,10 @@ class Reads:
                 self._class(type(value))
                 if hasattr(value, "__dict__"):
                     self.objects[id(value)] = value
-        elif isinstance(value, (types.ModuleType, types.BuiltinFunctionType)):
-            if isinstance(value, types.ModuleType) and not is_library_module(value):
+        elif isinstance(value, types.BuiltinFunctionType):
+            self._content(value.__self__)  # whose method it may be
+        elif isinstance(value, types.ModuleType):
+            if not is_library_module(value):
                 self.objects[id(value)] = value
         elif isinstance(value, type):
             if not (is_library_class(value) or is_of_hybrid(value)):
@@ -467,6 +477,8 @@ class Reads:
         if of_author and not _COMPUTING.isdisjoint(names.loaded | names.attributes):
             self.computes = True
             fresh = frozenset(self._waiting)
+        for name in _PROCESS.keys() & (names.loaded | names.attributes) if of_author else ():
+            self._content(_PROCESS[name]())
         self._follow_methods(fresh)
 
     def _follow_methods(self, names: Collection[str]) -> None:
@@ -478,7 +490,7 @@ class Reads:
     def _content(self, value: Any) -> None:
         """Visit a container that stands at no place of which guards know."""
         self.visit(value)
-        if isinstance(value, CONTAINERS):
+        if isinstance(value, CONTAINERS) or is_mutable(value):
             self.arguments.append(value)
 
     def _instance(self, value: Any) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -73,6 +74,8 @@ def _is_known_by_value(value: Any) -> bool:
     """Return whether guards take another value for the same one."""
     if isinstance(value, Tensor):
         return type(value.content) is not Value
+    if isinstance(value, Enum):  # there is one of each value
+        return False
     if type(value) is bool or (type(value) is int and value in _CACHED):
         return False
     return isinstance(value, (*CONTAINERS, *_ATOMS))

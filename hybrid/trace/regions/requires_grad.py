@@ -2,15 +2,26 @@
 
 Eagerly ``x.requires_grad = True`` changes the caller's tensor.  A capture does that for as long as
 it lasts; a run of its plan does it first of all, which is the same as long as nothing that shows
-has been computed before.  A tensor that is no argument may only be frozen: the gradients of what
-becomes a variable are kept in a place of its own, of which a plan knows where it is by the
-argument alone.
+has been computed before.  A tensor that is no argument and has no place for gradients may only be
+frozen: that of what becomes a variable is a place of its own, of which a plan knows where it is by
+the argument alone.
+
+A parameter that is always the same, and has a place for its gradient, may be *switched*: set in the
+middle, and as often as the author likes, as where a GAN freezes one of its networks in turns::
+
+    d_loss.backward()  # D requires gradients
+    for p in D.parameters():
+        p.requires_grad = False
+    g_loss(D(G(z))).backward()  # it is frozen
+
+The graph has the gradients of each part.  A run does not look at the switches in between: it begins
+with the state that the last of them leaves, and serves calls that begin with that of the capture.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from hybrid.core.dataclass import dataclass
 from hybrid.eager.tensor import Tensor
@@ -42,6 +53,17 @@ class FlowFact:
         )
 
 
+class Turn(NamedTuple):
+    """A tensor, what its history and its leaf were, and what it is set to."""
+
+    tensor: Tensor
+    record: AnyRecord | None
+    leaf: Leaf | None
+    was_frozen: bool  # whether the leaf was
+    wanted: bool
+    switched: bool  # in the middle of the capture, or more than once
+
+
 class Turning:
     """The tensors whose ``requires_grad`` a capture has changed, with their former state."""
 
@@ -50,36 +72,57 @@ class Turning:
         self.index_of = {
             id(t): i for i, t in reversed(list(enumerate(leaves))) if isinstance(t, Tensor)
         }
-        # By the ids of the tensors: each with what it was, and what it is turned to.
-        self.before: dict[int, tuple[Tensor, AnyRecord | None, Leaf | None, bool]] = {}
+        self.before: dict[int, Turn] = {}  # by the ids of the tensors
 
     def turn(self, tensor: Tensor, wanted: bool, nodes: Sequence[Node], *, read: bool) -> None:
         """Note that ``tensor`` is about to be turned, behind ``nodes``, or refuse it."""
-        key = id(tensor)
-        if key not in self.index_of and (wanted or key in self.replaced):
+        key, leaf = id(tensor), gradient_leaf(tensor)
+        lasts = key not in self.index_of and key not in self.replaced
+        has_place = lasts and leaf is not None and leaf.type is tensor.type
+        if key not in self.index_of and not has_place and (wanted or not lasts):
             raise refusal("a tensor from outside the call")
-        if read or key in self.before:
+        before = self.before.get(key)
+        switched = read or before is not None
+        if switched and not has_place:
             raise refusal("a tensor that has been used before")
         if any(node.observable for node in nodes):
             raise refusal("a tensor, after what may raise or shows outside,")
-        self.before[key] = tensor, tensor.record, gradient_leaf(tensor), wanted
+        if before is not None:
+            self.before[key] = before._replace(wanted=wanted, switched=True)
+            return
+        was_frozen = leaf is not None and leaf.frozen
+        self.before[key] = Turn(
+            tensor=tensor,
+            record=tensor.record,
+            leaf=leaf,
+            was_frozen=was_frozen,
+            wanted=wanted,
+            switched=switched,
+        )
 
     def turn_back(self) -> None:
         """Put back what was before; done twice it is the same."""
-        for tensor, record, leaf, wanted in self.before.values():
+        for tensor, record, leaf, was_frozen, _, _ in self.before.values():
             tensor.record = record
             for name in ("leaf", "frozen_leaf"):
                 if hasattr(tensor, name):
                     delattr(tensor, name)
             if leaf is not None:
-                leaf.frozen = wanted
-                setattr(tensor, "frozen_leaf" if wanted else "leaf", leaf)
+                leaf.frozen = was_frozen
+                setattr(tensor, "frozen_leaf" if was_frozen else "leaf", leaf)
 
     def turned(self) -> tuple[Turned, ...]:
         """The changes of ``requires_grad`` that runs repeat."""
         return tuple(
-            [(self.index_of.get(key, tensor), w) for key, (tensor, *_, w) in self.before.items()]
+            [
+                (self.index_of.get(key, turn.tensor), turn.wanted)
+                for key, turn in self.before.items()
+            ]
         )
+
+    def switched(self) -> dict[int, Turn]:
+        """Return the turns in the middle of the capture, by the ids of the tensors."""
+        return {key: turn for key, turn in self.before.items() if turn.switched}
 
 
 def turn(turned: Sequence[Turned], leaves: Sequence[Any]) -> None:
@@ -94,7 +137,7 @@ def refusal(what: str) -> CaptureError:
     return CaptureError(
         f"requires_grad of {what} is set inside a hybridized function",
         at=author_location(),
-        why="A plan can set it only before all else: of arguments, or to False.",
+        why="A plan can set it only before all else: of arguments, of parameters, or to False.",
         fix="set it outside, or at the beginning of the function; or take a variable of its own "
         "(x = x.detach() and x.requires_grad = True)",
     )

@@ -48,6 +48,7 @@ from hybrid.ir.record import (
     Boundary,
     Leaf,
     Record,
+    gradient_leaf,
     is_recording,
     latest,
     record_call,
@@ -288,8 +289,13 @@ class Tracer(ValueSizes, StackedRows):
             return
         if self.turning is None:
             raise refusal("a tensor from outside a branch or loop")
-        read = id(tensor) in self.cells
-        self.turning.turn(tensor, wanted, self.builder.nodes, read=read)
+        entry = self.cells.get(id(tensor))
+        told = id(tensor) in self.flow_facts and id(tensor) not in self.turning.index_of
+        self.turning.turn(tensor, wanted, self.builder.nodes, read=told or entry is not None)
+        if entry is not None:  # a parameter, with a leaf
+            entry.record = gradient_leaf(tensor) if wanted else None
+            entry.inside = entry.inside or entry.record
+            entry.assigned = wanted and entry.written
 
     def will_tell(self, tensor: Tensor, gradient: bool = False) -> None:
         """The plan serves as long as gradients flow to ``tensor`` as they do now.

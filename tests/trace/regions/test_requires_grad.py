@@ -271,7 +271,7 @@ def test_what_a_plan_cannot_repeat_is_refused(program, what, instead) -> None:
         ("x.requires_grad", "STATE.w.requires_grad", "if hy.sum")
     )
     assert str(caught.value).endswith(
-        "A plan can set it only before all else: of arguments, or to False.\n"
+        "A plan can set it only before all else: of arguments, of parameters, or to False.\n"
         "Fix: set it outside, or at the beginning of the function; or take a variable of its own "
         "(x = x.detach() and x.requires_grad = True)."
     )
