@@ -525,12 +525,14 @@ def _push_by_transposing(node: Record, incoming: Sequence[Tensor | None]) -> lis
 
 def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> None:
     """Add to the ``grad`` of every leaf that ``root`` came from, and free the history walked."""
+    missing = GradientError(
+        "backward() of a tensor without history",
+        why="No operand of its computation requires a gradient, or it ran under no_grad.",
+        fix="set requires_grad = True on the tensors to differentiate by",
+    )
     if root.record is None:
-        raise GradientError(
-            "backward() of a tensor without history",
-            why="No operand of its computation requires a gradient, or it ran under no_grad.",
-            fix="set requires_grad = True on the tensors to differentiate by",
-        )
+        raise missing
+    current().require_history(root.record, missing)
     seed = seed_for(root, gradient)
     calls: dict[Node, set[int]] = {}
     nodes = history([root.record], spent=set(), calls=calls)

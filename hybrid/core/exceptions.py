@@ -215,18 +215,19 @@ class handlers_wait:
     """Run the handlers of signals that come within the ``with`` behind it, each once.
 
     That of Python for Ctrl-C, which raises KeyboardInterrupt, waits with ``interrupts`` alone.  In
-    other threads nothing has to wait: handlers run in the main one.
+    other threads nothing has to wait, as handlers run in the main one, nor where it is not
+    ``needed``.
     """
 
-    __slots__ = ("before", "came", "interrupts")
+    __slots__ = ("before", "came", "interrupts", "needed")
 
-    def __init__(self, *, interrupts: bool = False) -> None:
-        self.interrupts = interrupts
+    def __init__(self, *, interrupts: bool = False, needed: bool = True) -> None:
+        self.interrupts, self.needed = interrupts, needed
 
     def __enter__(self) -> None:
         self.before: dict[int, Any] = {}
         self.came: dict[int, None] = {}
-        if threading.current_thread() is not threading.main_thread():
+        if not self.needed or threading.current_thread() is not threading.main_thread():
             return
         for number in _signal.valid_signals():
             handler = _signal.getsignal(number)

@@ -352,9 +352,8 @@ class Tensor:
     @property
     def requires_grad(self) -> bool:
         """Whether gradients flow to or through this tensor's value."""
-        if ACTIVE and current().traces:
-            current().will_tell(self)
-        return self.record is not None
+        told = current().will_tell(self) if ACTIVE and current().traces else None
+        return self.record is not None if told is None else told
 
     @requires_grad.setter
     def requires_grad(self, wanted: bool) -> None:

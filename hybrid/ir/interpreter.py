@@ -68,10 +68,11 @@ class Interpreter(Protocol):
     def will_turn(self, tensor: Any, wanted: bool) -> None:
         """``requires_grad`` of ``tensor`` is about to change, while it traces."""
 
-    def will_tell(self, tensor: Any, gradient: bool = False) -> None:
+    def will_tell(self, tensor: Any, gradient: bool = False) -> Any | None:
         """Whether gradients flow to ``tensor`` is about to be told, while it traces.
 
-        With ``gradient`` that it never had a gradient is told.
+        What is returned is told in place of what is known: a number that each run finds.  With
+        ``gradient`` that it never had a gradient is told.
         """
 
     def will_clear(self, tensor: Any) -> None:
@@ -94,6 +95,12 @@ class Interpreter(Protocol):
 
     def use_up(self, records: Sequence[Any]) -> None:
         """Free what records have kept: backward() has walked them."""
+
+    def require_history(self, record: Any, error: Any) -> None:
+        """What ``record`` is of is about to be differentiated: raise ``error`` if it has none.
+
+        While it traces, values may have a history on some paths alone.
+        """
 
     def going_back(self, ends: Sequence[Any], nodes: Sequence[Any]) -> AbstractContextManager:
         """What a gradient is within while it walks ``nodes`` from ``ends``."""

@@ -16,8 +16,9 @@ from hybrid import ops
 from hybrid.core.tree import Structure, flatten, unflatten
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, author_location
-from hybrid.ir.interpreter import current, interpreting
+from hybrid.ir.interpreter import current, interpreting, stack
 from hybrid.ops.support.batching import with_rows
+from hybrid.trace.capture.surroundings import above_handlers
 from hybrid.trace.places.frames import roots_of
 from hybrid.trace.regions.branch import params_of, write_cell
 from hybrid.trace.regions.region import Region
@@ -107,10 +108,14 @@ def _eager(
         for leaf, axis in zip(leaves, axes, strict=True)
     ]
     args, kwargs = unflatten(structure, given)
-    with interpreting(batcher):
-        outputs, out_structure = flatten(function(*args, **kwargs))
-        _require_tensors(outputs)
-        lanes = [batcher.traced(t).content for t in outputs]
+
+    def mapped() -> tuple[list[Any], Structure]:
+        with interpreting(batcher):
+            outputs, out_structure = flatten(function(*args, **kwargs))
+            _require_tensors(outputs)
+            return [batcher.traced(t).content for t in outputs], out_structure
+
+    lanes, out_structure = mapped() if stack() else above_handlers(mapped)
     return [lane.outer for lane in lanes], [lane.batched for lane in lanes], out_structure
 
 

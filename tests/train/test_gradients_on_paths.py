@@ -132,3 +132,73 @@ def test_steps_of_one_rank(body: Callable[..., Any]) -> None:
     eager = trained("decay", body, False, shards=1)
     assert trained("decay", body, True, shards=1) == eager
     assert [seen[1] for seen in eager] == [seen[1] for seen in trained("decay", body, False)]
+
+
+# Losses that have a history on some paths alone --------------------------------------------------
+
+
+def in_a_branch(w: Any, x: Any, n: Any) -> Any:
+    loss = x.sum()
+    if n > 0:
+        loss = loss * w.sum()
+    return loss
+
+
+def in_a_loop(w: Any, x: Any, n: Any) -> Any:
+    loss = hy.zeros(())
+    for _ in range(n):
+        loss = loss + (w * x).sum()
+    return loss
+
+
+def in_a_while(w: Any, x: Any, n: Any) -> Any:
+    loss = x.sum()
+    while n > 0:
+        loss, n = loss * w.sum(), n - 1
+    return loss
+
+
+LOSSES = [in_a_branch, in_a_loop, in_a_while]
+
+
+@pytest.mark.parametrize("loss_of", LOSSES)
+def test_backward_of_a_loss_without_history_raises(loss_of: Callable[..., Any]) -> None:
+    seen = []
+    for prepared in (lambda f: f, lambda f: hy.hybridize(f, ledger=False)):
+        w = hy.nn.Parameter(hy.ones((2,)))
+
+        def step(x: Any, n: Any, w: Any = w) -> Any:
+            loss = loss_of(w, x, n)
+            loss.backward()
+            return loss.detach()
+
+        call, found = prepared(step), []
+        for n in (2, 0, 1):
+            try:
+                found.append(call(hy.ones((2,)), hy.asarray(n)).item())
+            except hy.errors.GradientError as error:
+                found.append(error.what.partition(" (")[0])
+            found.append(None if w.grad is None else w.grad.tolist())
+        seen.append(found)
+    assert seen[0] == seen[1] and "backward() of a tensor without history" in seen[0]
+
+
+@pytest.mark.parametrize("loss_of", LOSSES)
+def test_whether_a_loss_has_a_history_is_told(loss_of: Callable[..., Any]) -> None:
+    seen = []
+    for prepared in (lambda f: f, lambda f: hy.hybridize(f, ledger=False)):
+        w = hy.nn.Parameter(hy.ones((2,)))
+        optimizer = hy.optim.SGD([w], lr=0.1, weight_decay=0.5)
+
+        def step(x: Any, n: Any, w: Any = w, optimizer: Any = optimizer) -> Any:
+            optimizer.zero_grad()
+            loss = loss_of(w, x, n)
+            if loss.requires_grad:
+                loss.backward()
+                optimizer.step()
+            return loss.detach(), loss.requires_grad
+
+        call = prepared(step)
+        found = [call(hy.ones((2,)), hy.asarray(n)) for n in (2, 0, 1, 0)]
+        seen.append([(loss.item(), told) for loss, told in found] + w.tolist())
+    assert seen[0] == seen[1]

@@ -40,7 +40,7 @@ class Watched:
         """``args``, whose gradients will be shown and may be replaced."""
         tensors = [at for at, arg in enumerate(args) if isinstance(arg, Tensor)]
         self.count = len(tensors)
-        self.places = [i for i, at in enumerate(tensors) if args[at].requires_grad]
+        self.places = [i for i, at in enumerate(tensors) if args[at].record is not None]
         if not (self.after and self.places and is_recording()):
             return args
         found = list(args)
@@ -54,7 +54,9 @@ class Watched:
         """``result``, whose gradients will be shown and may be replaced."""
         leaves, structure = flatten(result)
         flowing = [
-            at for at, leaf in enumerate(leaves) if isinstance(leaf, Tensor) and leaf.requires_grad
+            at
+            for at, leaf in enumerate(leaves)
+            if isinstance(leaf, Tensor) and leaf.record is not None
         ]
         if flowing and is_recording():
             passed = _identity([leaves[at] for at in flowing], self._arrived)

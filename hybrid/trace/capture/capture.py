@@ -111,6 +111,7 @@ def capture(
         unrolls=unrolls,
         follows=follows,
         refuses=None if current().batches else refuse_recurring,
+        presence=None if current().batches else presence,
         many=current().many,
         exports=exports,
     )

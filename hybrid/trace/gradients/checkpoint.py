@@ -190,6 +190,7 @@ class _Watch:
         self.variable = around.variable
         self.going_back, self.first_gradient = around.going_back, around.first_gradient
         self.gradient_on_paths = around.gradient_on_paths
+        self.require_history = around.require_history
         self.met: dict[int, tuple[Tensor, Any, AnyRecord | None]] = {}
         self.made: dict[int, weakref.ref] = {}
         self.mark = Mark()

@@ -63,6 +63,7 @@ class Region(Tracer):
             flow_facts=parent.flow_facts,
             abort_effects=parent.abort_effects,
             refuses=parent.refuses,
+            presence=parent.presence,
             checked=parent.checked,
             many=parent.many,
             exports=parent.exports,

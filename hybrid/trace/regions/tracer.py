@@ -17,6 +17,7 @@ import numpy as np
 from hybrid import ops
 from hybrid.autodiff.presence import OptionalCt, neutral
 from hybrid.core.dataclass import dataclass, field
+from hybrid.core.exceptions import handlers_wait
 from hybrid.core.imports import above
 from hybrid.core.open_numbers import any_open, size_of, sizes_of_ints
 from hybrid.core.size_functions import SizeValue, size_function
@@ -42,7 +43,7 @@ from hybrid.errors import (
     author_location,
 )
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
-from hybrid.ir.interpreter import current, interpreting
+from hybrid.ir.interpreter import current, interpreting, stack
 from hybrid.ir.record import (
     AnyRecord,
     Boundary,
@@ -72,7 +73,7 @@ from hybrid.trace.places.journal import Journal, LoggedPlace
 from hybrid.trace.places.names import place_in
 from hybrid.trace.places.place import ANY, CONTENT, Key, key_of, refuse_diverged, write_place
 from hybrid.trace.places.stand_ins import StandIns
-from hybrid.trace.regions.checks import check_writable, refuse_inner
+from hybrid.trace.regions.checks import check, check_writable, refuse_inner
 from hybrid.trace.regions.handlers import Handler, refuse_caught
 from hybrid.trace.regions.pending_errors import PendingError
 from hybrid.trace.regions.requires_grad import FlowFact, Turning, refusal
@@ -146,6 +147,7 @@ class Tracer(ValueSizes, StackedRows):
     constants: set[int] = field(default_factory=set)  # ids of tensors taken for constants
     abort_effects: Any = None  # what a run that ends here has written (an AbortEffects)
     refuses: Callable[..., None] | None = None  # ways back that only a run knows
+    presence: Callable[..., Any] | None = None  # flags of histories (capture/history_flags.py)
     minded: set[Value] = field(default_factory=set)  # first results of nodes that it lets pass
     rewritten: Collection[int] = ()  # ids of tensors that other iterations write
     # Ids of the tensors from outside whose values all calls that may raise here take along.
@@ -297,16 +299,20 @@ class Tracer(ValueSizes, StackedRows):
             entry.inside = entry.inside or entry.record
             entry.assigned = wanted and entry.written
 
-    def will_tell(self, tensor: Tensor, gradient: bool = False) -> None:
+    def will_tell(self, tensor: Tensor, gradient: bool = False) -> Number | None:
         """The plan serves as long as gradients flow to ``tensor`` as they do now.
 
         With ``gradient`` it also serves only as long as there has never been a gradient.
         """
+        if type(tensor.content) is Value:
+            found = None if gradient else self._history_flag(tensor.record)
+            return None if found is None else Number("bool", found)
         whole = self.whole_turning
-        if type(tensor.content) is Value or (whole is not None and id(tensor) in whole.before):
-            return
-        known = self.flow_facts.setdefault(id(tensor), FlowFact(tensor, tensor.record is not None))
-        known.never = known.never or gradient
+        if whole is None or id(tensor) not in whole.before:
+            needs = tensor.record is not None
+            known = self.flow_facts.setdefault(id(tensor), FlowFact(tensor, needs))
+            known.never = known.never or gradient
+        return None
 
     def will_clear(self, tensor: Tensor) -> None:
         """The gradient of ``tensor``, which has never had one, is cleared.
@@ -396,6 +402,15 @@ class Tracer(ValueSizes, StackedRows):
     def use_up(self, records: Sequence[Record]) -> None:
         for record in records:
             record.free()
+
+    def require_history(self, record: AnyRecord, error: Exception) -> None:
+        if (found := self._history_flag(record)) is not None:
+            check(found, error)
+
+    def _history_flag(self, record: AnyRecord | None) -> Tensor | None:
+        """The flag that a value whose record it is has a history; None if that is known."""
+        told = record is not None and self.presence is not None
+        return self.presence(self, [record])[0] if told else None
 
     def going_back(self, ends: Sequence[Any], nodes: Sequence[Any]) -> AbstractContextManager:
         if self.refuses is not None:
@@ -647,7 +662,7 @@ def region_of(
     tracer = Tracer(builder=Builder(name), many=current().many)
     values = [tracer.builder.param(type) for type in types]
     tracer.owned.update(values)
-    with interpreting(tracer), recording(False):
+    with handlers_wait(needed=not stack()), interpreting(tracer), recording(False):
         results = function(*[make_tensor(v.type, v) for v in values])
         return tracer.builder.finish([tracer.traced(t).content for t in results])
 
