@@ -532,7 +532,6 @@ def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> 
     )
     if root.record is None:
         raise missing
-    current().require_history(root.record, missing)
     seed = seed_for(root, gradient)
     calls: dict[Node, set[int]] = {}
     nodes = history([root.record], spent=set(), calls=calls)
@@ -545,6 +544,8 @@ def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> 
             seed = back.weighed(seed)
         with nullcontext() if back is None else back.under_way(leaves) as told:
             grads = pulled_back([(root.record, seed)], leaves, told=told)
+            if not any(isinstance(node, Leaf) and node.frozen for node in nodes):
+                interpreter.require_history(root.record, grads, missing)
             refuse_foreign(leaves, grads)
             if back is not None:
                 leaves, grads = back.gathered(leaves, grads)

@@ -90,6 +90,8 @@ def _look(code: types.CodeType) -> Definition | str:
     if len(same) > 1:
         same = _by_columns(same, code)
     same = [d for d in same if agrees(d, code)]
+    if not same and path.startswith("<"):  # of other code that was no file: of `python -c`, say
+        return f"the source of {path} is not to be had"
     if not same:
         return f"{path} has changed since it was imported, or was rewritten while it was"
     return same[0]

@@ -213,7 +213,7 @@ class Eager:
         for record in records:
             record.free()
 
-    def require_history(self, record: Any, error: Any) -> None:
+    def require_history(self, record: Any, cts: Sequence[Any], error: Any) -> None:
         """There is one, or backward() has raised."""
 
     def going_back(self, ends: Sequence[Any], nodes: Sequence[Any]) -> AbstractContextManager:

@@ -96,10 +96,11 @@ class Interpreter(Protocol):
     def use_up(self, records: Sequence[Any]) -> None:
         """Free what records have kept: backward() has walked them."""
 
-    def require_history(self, record: Any, error: Any) -> None:
-        """What ``record`` is of is about to be differentiated: raise ``error`` if it has none.
+    def require_history(self, record: Any, cts: Sequence[Any], error: Any) -> None:
+        """Raise ``error`` where the value of ``record`` has no history, being differentiated.
 
-        While it traces, values may have a history on some paths alone.
+        While it traces, it may have one on some paths alone: where the cotangents ``cts`` of
+        leaves have arrived.
         """
 
     def going_back(self, ends: Sequence[Any], nodes: Sequence[Any]) -> AbstractContextManager:

@@ -152,7 +152,7 @@ class Batcher:
         with interpreting(self.around):
             self.around.write_tensor_attribute(owner, name, value)
 
-    def require_history(self, record: Any, error: Any) -> None:
+    def require_history(self, record: Any, cts: Sequence[Any], error: Any) -> None:
         """There is one, or backward() has raised."""
 
     def going_back(self, ends: Sequence[Any], nodes: Sequence[Any]) -> AbstractContextManager:

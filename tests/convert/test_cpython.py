@@ -30,6 +30,10 @@ EXPLAINED = {
         )
         for name in ("no_default", "default_wildcard", "default_capture")
     },
+    "test.test_listcomps.ListComprehensionTest.test_exception_locations": (
+        {13},
+        "looks for columns: what is gone over is an argument of a call of the run-time half",
+    ),
     "test.test_positional_only_arg.PositionalOnlyTestCase.test_annotations_constant_fold": (
         {10, 11, 12, 13},
         "looks for an instruction: `not a is b` is a call of the run-time half",

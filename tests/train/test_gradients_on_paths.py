@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 import hybrid as hy
+import hybrid.distributed as dist
 from hybrid import nn
 
 OPTIMIZERS: dict[str, Callable[[Any], Any]] = {
@@ -43,7 +44,7 @@ def trained(
     parameters = list(network.parameters())
     optim = OPTIMIZERS[optimizer](parameters)
     if shards:
-        hy.distributed.data_parallel(network, optim, shards=shards)
+        dist.data_parallel(network, optim, shards=shards)
     step = body(network, optim, parameters)
     step = hy.hybridize(step, ledger=False) if hybridizes else step
     seen = []

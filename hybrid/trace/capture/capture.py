@@ -45,7 +45,7 @@ from hybrid.trace.capture.captured_graph import (
 )
 from hybrid.trace.capture.divided_paths import refuse_divided_paths
 from hybrid.trace.capture.first_gradients import FirstGradients, unmarked
-from hybrid.trace.capture.history_flags import presence
+from hybrid.trace.capture.history_flags import Presence, presence
 from hybrid.trace.capture.number_inputs import as_input, number_cell, put_numbers
 from hybrid.trace.capture.open_arguments import (
     needed_axes,
@@ -111,7 +111,7 @@ def capture(
         unrolls=unrolls,
         follows=follows,
         refuses=None if current().batches else refuse_recurring,
-        presence=None if current().batches else presence,
+        presence=None if current().batches else Presence(),
         many=current().many,
         exports=exports,
     )

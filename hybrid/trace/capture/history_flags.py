@@ -77,6 +77,20 @@ def presence(
     return [None if certain.of(record) else _flag_of(tracer, record, own) for record in records]
 
 
+class Presence:
+    """What is known of the histories of values while they are traced."""
+
+    @staticmethod
+    def always(record: AnyRecord) -> bool:
+        """Return whether the value of ``record`` has a history in every run."""
+        return Certainty().of(record)
+
+    @staticmethod
+    def flag(tracer: Tracer, record: AnyRecord) -> Tensor | None:
+        """Return the flag that the value of ``record`` has a history; None for always."""
+        return presence(tracer, [record])[0]
+
+
 def presence_beyond(records: Sequence[AnyRecord], own: Collection[Node]) -> Tensor | None:
     """Return the flag that one of ``records`` leads beyond ``own`` variables; None for always.
 

@@ -10,7 +10,8 @@ Code reads it by their methods, or as items of theirs, so no name that it spells
         return x if stopping.is_set() else x * 2  # another plan, once it is set
 
 Lists, dicts and arrays of NumPy have their items compared; what is not in the table is known by
-which object it is.
+which object it is.  So are locks, queues and files, which other threads, or the runs themselves,
+change all the time.
 """
 
 from __future__ import annotations
@@ -21,10 +22,6 @@ from typing import Any
 from hybrid.trace.places.code_owner import MUTABLE
 
 State = Callable[[Any], Any]
-
-
-def _text(file: Any) -> Any:
-    return None if file.closed else (file.getvalue(), file.tell())
 
 
 def _view(view: memoryview) -> Any:
@@ -47,21 +44,13 @@ _STATES: dict[tuple[str, str], State] = {
     ("_ctypes", "Structure"): bytes,
     ("_ctypes", "Union"): bytes,
     ("_ctypes", "_SimpleCData"): bytes,
-    ("_io", "BytesIO"): _text,
-    ("_io", "StringIO"): _text,
-    ("_queue", "SimpleQueue"): lambda queue: queue.qsize(),
-    ("_thread", "RLock"): repr,
-    ("_thread", "lock"): lambda lock: lock.locked(),
     ("array", "array"): lambda array: (array.typecode, array.tobytes()),
     ("builtins", "BaseException"): lambda error: error.args,
     ("builtins", "memoryview"): _view,
     ("concurrent.futures._base", "Future"): _future,
     ("decimal", "Context"): repr,
     ("logging", "Logger"): lambda x: (x.getEffectiveLevel(), x.disabled, x.manager.disable),
-    ("queue", "Queue"): lambda queue: list(queue.queue),
     ("threading", "Event"): lambda event: event.is_set(),
-    ("threading", "Semaphore"): lambda semaphore: semaphore._value,
-    ("threading", "Thread"): lambda thread: (thread.name, thread.daemon, thread.is_alive()),
 }
 
 

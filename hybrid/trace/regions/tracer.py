@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from hybrid import ops
-from hybrid.autodiff.presence import OptionalCt, neutral
+from hybrid.autodiff.presence import OptionalCt, neutral, presence_of
 from hybrid.core.dataclass import dataclass, field
 from hybrid.core.exceptions import handlers_wait
 from hybrid.core.imports import above
@@ -147,7 +147,7 @@ class Tracer(ValueSizes, StackedRows):
     constants: set[int] = field(default_factory=set)  # ids of tensors taken for constants
     abort_effects: Any = None  # what a run that ends here has written (an AbortEffects)
     refuses: Callable[..., None] | None = None  # ways back that only a run knows
-    presence: Callable[..., Any] | None = None  # flags of histories (capture/history_flags.py)
+    presence: Any = None  # what knows of histories (a Presence of capture/history_flags.py)
     minded: set[Value] = field(default_factory=set)  # first results of nodes that it lets pass
     rewritten: Collection[int] = ()  # ids of tensors that other iterations write
     # Ids of the tensors from outside whose values all calls that may raise here take along.
@@ -305,7 +305,8 @@ class Tracer(ValueSizes, StackedRows):
         With ``gradient`` it also serves only as long as there has never been a gradient.
         """
         if type(tensor.content) is Value:
-            found = None if gradient else self._history_flag(tensor.record)
+            known = gradient or tensor.record is None or self.presence is None
+            found = None if known else self.presence.flag(self, tensor.record)
             return None if found is None else Number("bool", found)
         whole = self.whole_turning
         if whole is None or id(tensor) not in whole.before:
@@ -403,14 +404,10 @@ class Tracer(ValueSizes, StackedRows):
         for record in records:
             record.free()
 
-    def require_history(self, record: AnyRecord, error: Exception) -> None:
-        if (found := self._history_flag(record)) is not None:
+    def require_history(self, record: AnyRecord, cts: Sequence[Any], error: Exception) -> None:
+        found = presence_of(cts)
+        if found is not None and self.presence is not None and not self.presence.always(record):
             check(found, error)
-
-    def _history_flag(self, record: AnyRecord | None) -> Tensor | None:
-        """The flag that a value whose record it is has a history; None if that is known."""
-        told = record is not None and self.presence is not None
-        return self.presence(self, [record])[0] if told else None
 
     def going_back(self, ends: Sequence[Any], nodes: Sequence[Any]) -> AbstractContextManager:
         if self.refuses is not None:

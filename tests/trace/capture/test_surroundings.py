@@ -23,11 +23,12 @@ import numpy as np
 import pytest
 
 import hybrid as hy
+from hybrid.core.types import tensor_type
 from hybrid.errors import CaptureError
 from hybrid.ir.interpreter import stack
 from hybrid.ir.record import mode
 from hybrid.trace.capture.surroundings import surrounded
-from hybrid.trace.regions.tracer import Tracer
+from hybrid.trace.regions.tracer import Tracer, region_of
 
 # Files --------------------------------------------------------------------------------------------
 
@@ -261,6 +262,39 @@ def test_a_handler_has_the_modes_that_the_capture_began_in(counter, monkeypatch)
     assert modes == [before]
     assert inside != before
     assert mode() == before
+
+
+def test_handlers_of_signals_compute_beside_vmap():
+    seen = []
+    before = signal.signal(
+        signal.SIGUSR1, lambda *_: seen.append((stack(), hy.ones(3).sum().item()))
+    )
+
+    def row(x):
+        signal.raise_signal(signal.SIGUSR1)
+        return x * 2
+
+    try:
+        assert hy.vmap(row)(hy.ones((2, 3))).tolist() == [[2] * 3] * 2
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert seen == [((), 3.0)]
+
+
+def test_handlers_of_signals_wait_while_a_library_graph_is_made():
+    seen = []
+    before = signal.signal(signal.SIGUSR1, lambda *_: seen.append(stack()))
+
+    def parts(x):
+        signal.raise_signal(signal.SIGUSR1)
+        seen.append(len(stack()))
+        return [x * 2]
+
+    try:
+        region_of("parts", [tensor_type(hy.float32, (3,))], parts)
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert seen == [1, ()]
 
 
 def test_a_handler_that_the_author_sets_meanwhile_stays(counter):

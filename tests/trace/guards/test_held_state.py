@@ -6,6 +6,7 @@ import argparse
 import array
 import collections
 import concurrent.futures
+import contextlib
 import ctypes
 import decimal
 import functools
@@ -63,23 +64,12 @@ READ: dict[str, Case] = {
     "c int": (lambda: ctypes.c_int(3), lambda o: o.value, attribute("value", 8)),
     "c array": (lambda: (ctypes.c_int * 2)(3, 4), lambda o: o[0], item(0, 8)),
     "c structure": (lambda: Packed(3), lambda o: o.k, attribute("k", 8)),
-    "text": (lambda: io.StringIO("ab"), lambda o: len(o.getvalue()), lambda o: o.write("abcd")),
-    "bytes": (lambda: io.BytesIO(b"ab"), lambda o: len(o.getvalue()), lambda o: o.write(b"abcd")),
     "event": (threading.Event, lambda o: 2 if o.is_set() else 3, lambda o: o.set()),
-    "lock": (threading.Lock, lambda o: 2 if o.locked() else 3, lambda o: o.acquire()),
-    "semaphore": (
-        lambda: threading.Semaphore(3),
-        lambda o: o._value,
-        lambda o: o.acquire(),
-    ),
-    "thread": (lambda: threading.Thread(name="a"), lambda o: len(o.name), attribute("name", "bcd")),
     "future": (
         concurrent.futures.Future,
         lambda o: o.result() if o.done() else 2,
         lambda o: o.set_result(5),
     ),
-    "queue": (queue.Queue, lambda o: 2 + o.qsize(), lambda o: o.put(1)),
-    "simple queue": (queue.SimpleQueue, lambda o: 2 if o.empty() else 3, lambda o: o.put(1)),
     "error": (lambda: ValueError(2), lambda o: o.args[0], attribute("args", (9,))),
     "context": (decimal.Context, lambda o: o.prec, attribute("prec", 9)),
     "logger": (
@@ -229,3 +219,19 @@ def test_a_lock_that_is_let_go_again() -> None:
             return x * 2
 
     assert step(hy.ones((2,))).tolist() == [2, 2] and not lock.locked()
+
+
+def test_locks_queues_and_files_are_known_as_they_are() -> None:
+    lock, things, file = threading.Lock(), queue.Queue(), io.StringIO()
+
+    def step(x: Any) -> Any:
+        with lock, contextlib.ExitStack() as stack:
+            stack.enter_context(threading.Lock())
+            print("a step", file=file)
+            return x * (2 if things is not None else 3)
+
+    call = hy.hybridize(step, ledger=False)
+    for _ in range(3):
+        assert call(hy.ones((2,))).tolist() == [2, 2]
+        things.put(1)
+    assert file.getvalue() == "a step\n" * 3 and len(call.plans) == 1
