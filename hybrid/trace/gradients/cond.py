@@ -22,7 +22,7 @@ from hybrid.core.dataclass import dataclass
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Node, Value
-from hybrid.ir.record import Leaf, recording
+from hybrid.ir.record import Leaf, is_recording, recording
 from hybrid.ops.flow.control import FLAG, applied, cond
 from hybrid.ops.shapes.creation import fill
 from hybrid.trace.gradients.region_vjp import (
@@ -78,7 +78,8 @@ def cond_vjp(
     arrived = [*firsts(places, pull.arrived[1:]), *pull.further]
     edges = tuple([(alias - 1, source - 1) for alias, source, _ in pull.edges])
     kinds = (places, kinds_of((*pull.cts, *further)), kinds_of(arrived), edges)
-    derived = remembered(node.regions, kinds, lambda: _derive(node.regions, *kinds))
+    key = kinds, is_recording()
+    derived = remembered(node.regions, key, lambda: _derive(node.regions, *kinds))
     if not derived.totals:
         return [None] * (1 + len(arrived))
     fresh = len(derived.forward[0].results) - len(node.results)

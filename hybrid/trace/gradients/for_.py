@@ -21,6 +21,7 @@ from hybrid.autodiff.tape import Pull
 from hybrid.core.types import int64
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph
+from hybrid.ir.record import is_recording
 from hybrid.ops.flow.control import for_
 from hybrid.trace.gradients.budget import rows_back
 from hybrid.trace.gradients.loop_aliases import flagged_loop
@@ -77,7 +78,8 @@ def _gone_back(
     bounded = sliced > 0 or len(node.results) > carried
     whole = bounded and known is not None and known >= node.attrs["length"] > 0
     request = request_for(pull, operands, carried, sliced, cts, whole, not reverse, ties)
-    derived = remembered((body,), request, lambda: derive(body, request))
+    key = request, is_recording()
+    derived = remembered((body,), key, lambda: derive(body, request))
     if derived is None:
         return [None] * (1 + len(operands) + len(pull.further))
     start = ops.maximum(count - 1, 0) if reverse else as_index(0)

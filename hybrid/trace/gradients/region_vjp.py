@@ -20,7 +20,7 @@ from hybrid.core.types import TensorType, bool_, tensor_type
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.ir import Builder, Graph, Node, Value
 from hybrid.ir.interpreter import current, interpreting
-from hybrid.ir.record import Leaf, node_of, record_call, recording, with_regions
+from hybrid.ir.record import Leaf, is_recording, node_of, record_call, recording, with_regions
 from hybrid.ops.flow.control import FLAG
 from hybrid.trace.regions.build import live
 from hybrid.trace.regions.tracer import Tracer
@@ -216,12 +216,16 @@ def cut(
     Of the forward values it reads, constants are repeated; so is what depends on ``fixed`` alone (a
     pass hoists it out of the loop), and what few cheap ops make of values at hand.  The others are
     residuals, as are ``lost`` parameters.
+
+    Where the way back may be differentiated again, all floats are residuals: eagerly cotangents of
+    a value are added up before they go on, and those of two values made alike would not be.
     """
     behind = live(nodes[forward:], results)
     read = dict.fromkeys([*(v for node in behind for v in node.operands), *results])
     order = dict.fromkeys(lost, (-1, None))
     order |= {v: (i, node) for i, node in enumerate(nodes[:forward]) for v in node.results}
-    constant = set(fixed)
+    differentiable = is_recording()
+    constant = set() if differentiable else set(fixed)
     for node in nodes[:forward]:
         if node.pure and constant.issuperset(node.operands):
             constant.update(node.results)
@@ -229,7 +233,7 @@ def cut(
     repeated: set[Node] = set()
     residuals: list[Value] = []
     for value in sorted([v for v in read if v in order], key=lambda v: order[v][0]):
-        chain = _repeatable(value, order, at_hand, constant)
+        chain = _repeatable(value, order, at_hand, constant, differentiable)
         if chain is None:
             residuals.append(value)
             at_hand.add(value)
@@ -245,6 +249,7 @@ def _repeatable(
     order: dict[Value, tuple[int, Node | None]],
     at_hand: Collection[Value],
     constant: Collection[Value],
+    differentiable: bool,
 ) -> set[Node] | None:
     """The nodes that make ``value`` out of what is at hand, if it is better made again."""
     found: set[Node] = set()
@@ -265,6 +270,8 @@ def _repeatable(
             cost += node.op.view_rule is None
             cheap = node.op.view_rule is not None or node.op.name in CHEAP
             if cost > MAX_REPEATED or not cheap or not node.pure:
+                return None
+            if differentiable and v.type.floating:
                 return None
     return found
 

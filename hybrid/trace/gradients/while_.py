@@ -21,6 +21,7 @@ from hybrid.autodiff.presence import Ct
 from hybrid.autodiff.tape import Pull
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph
+from hybrid.ir.record import is_recording
 from hybrid.ops.flow.control import while_
 from hybrid.trace.gradients.budget import further_gradients, rows_back
 from hybrid.trace.gradients.for_ import as_index, item_by_item, request_for
@@ -81,7 +82,8 @@ def _gone_back(
     _, *operands = node.operands
     carried = node.attrs["carried"]
     request = request_for(pull, operands, carried, 0, cts, whole=False, ascending=True, ties=ties)
-    derived = remembered((body,), request, lambda: derive(body, request))
+    key = request, is_recording()
+    derived = remembered((body,), key, lambda: derive(body, request))
     if derived is None:
         return [None] * (1 + len(operands) + len(pull.further))
     known = known_int(trips)
