@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -31,8 +32,9 @@ def shown(value: Any) -> str:
     if isinstance(value, Callable) and hasattr(value, "__name__"):  # type: ignore[arg-type]
         return f"function {value.__name__}"
     if is_plain(value):
-        text = repr(value)
-        return text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
+        with contextlib.suppress(Exception):  # what a container of the author's says by its methods
+            text = repr(value)
+            return text if len(text) <= _WIDTH else text[: _WIDTH - 3] + "..."
     name = type(value).__name__
     return f"{'an' if name[:1] in 'AEIOU' else 'a'} {name}"
 

@@ -278,7 +278,8 @@ def _dispatching(function: Any) -> Any:
         dispatch, bind = function.dispatch, None
     elif code is _DISPATCHING_METHOD and code is not None:
         variables = inspect.getclosurevars(function).nonlocals
-        dispatch = variables["self"].dispatcher.dispatch
+        dispatch = variables.get("dispatch")  # since Python 3.13
+        dispatch = dispatch or variables["self"].dispatcher.dispatch
         bind = variables["obj"], variables["cls"]
     else:
         return None

@@ -5,6 +5,7 @@ import copy
 import dataclasses
 import functools
 import pickle
+import sys
 from typing import Any
 
 import pytest
@@ -108,7 +109,8 @@ def test_class_methods_are_hybridized_per_class() -> None:
         mine, theirs = getattr(Kinds, name), getattr(Further, name)
         assert [mine(P).item(), mine(N).item(), theirs(P).item(), mine(P).item()] == [6, -3, 10, 6]
         assert getattr(Kinds(), name)(P).item() == 6
-    assert len(Kinds.of_class.plans) == 1
+    # Since Python 3.13 a classmethod does not ask what it wraps for a method of the class.
+    assert len(Kinds.of_class.plans) == (1 if sys.version_info < (3, 13) else 2)
 
 
 def test_static_methods() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from types import SimpleNamespace
 from typing import Any
@@ -106,4 +107,5 @@ def test_caches_of_earlier_sizes_are_given_back() -> None:
     for (x,) in tokens():
         step(x)
         alive.append(weakref.ref(state.k))
+    gc.collect()
     assert [ref() is not None for ref in alive] == [False] * (STEPS - 1) + [True]

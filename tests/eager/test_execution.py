@@ -185,18 +185,20 @@ def test_recording_is_a_threads_own_matter() -> None:
 
 
 def test_another_thread_is_eager_while_one_captures() -> None:
-    inside, done = threading.Event(), threading.Event()
+    inside, done = threading.Lock(), threading.Lock()
+    inside.acquire()
+    done.acquire()
     seen = []
 
     def function(x):
-        inside.set()
-        assert done.wait(10)
+        inside.release()
+        assert done.acquire(timeout=10)
         return x + 1
 
     def other() -> None:
-        assert inside.wait(10)
+        assert inside.acquire(timeout=10)
         seen.append((hy.ones(2) * 3).tolist())
-        done.set()
+        done.release()
 
     thread = threading.Thread(target=other, daemon=True)
     thread.start()

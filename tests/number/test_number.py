@@ -97,6 +97,7 @@ def test_binary_operators(function: Callable[..., Any], kinds: tuple[str, str]) 
         same_outcomes(function, *[(Fixed(a), b) for b in right])
 
 
+@pytest.mark.filterwarnings("ignore:Bitwise inversion:DeprecationWarning")
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("function", UNARY, ids=lambda f: f.__name__)
 def test_unary_operators(function: Callable[..., Any], kind: str) -> None:

@@ -102,7 +102,8 @@ def test_the_lowest_version_of_the_format(opset: int, version: int, tmp_path: Pa
 @pytest.mark.parametrize("name", [name for name in FILES if not name.startswith("looping")])
 def test_models_that_were_read_are_written_again(name: str, tmp_path: Path) -> None:
     module = hy.onnx.load(FOLDER / f"{name}.onnx")
-    arrays = np.load(FOLDER / f"{name.rpartition('_')[0]}.npz")
+    with np.load(FOLDER / f"{name.rpartition('_')[0]}.npz") as file:
+        arrays = dict(file)
     made = assert_exported(module, [hy.asarray(arrays["x"])], tmp_path / "m.onnx")
     weights = {tensor.name for tensor in made.graph.initializer}
     assert {key for key, _ in module.named_parameters()} <= weights

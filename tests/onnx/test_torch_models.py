@@ -18,7 +18,8 @@ def test_there_are_files_of_both_exporters() -> None:
 @pytest.mark.parametrize("name", [name for name in FILES if not name.startswith("looping")])
 def test_they_compute_what_pytorch_does(name: str) -> None:
     module = hy.onnx.load(FOLDER / f"{name}.onnx")
-    arrays = np.load(FOLDER / f"{name.rpartition('_')[0]}.npz")
+    with np.load(FOLDER / f"{name.rpartition('_')[0]}.npz") as file:
+        arrays = dict(file)
     inputs = [hy.asarray(arrays[key]) for key in ("x", "more_x")]
     eager = [module(x).numpy() for x in inputs]
     for found, key in zip(eager, ("y", "more_y"), strict=True):
@@ -32,13 +33,13 @@ def test_they_compute_what_pytorch_does(name: str) -> None:
 def test_a_scripted_loop_is_one_graph() -> None:
     module = hy.onnx.load(FOLDER / "looping_old.onnx")
     assert "for i_1 in range(count(n)):" in module.source()
-    arrays = np.load(FOLDER / "looping.npz")
-    for hybridized in (False, True):
-        if hybridized:
-            module.hybridize()
-        for n in (0, 1, 4, 9):
-            found = module(hy.asarray(np.ones(3, np.float32)), hy.asarray(n))
-            assert np.array_equal(found.numpy(), arrays[f"y{n}"])
+    with np.load(FOLDER / "looping.npz") as arrays:
+        for hybridized in (False, True):
+            if hybridized:
+                module.hybridize()
+            for n in (0, 1, 4, 9):
+                found = module(hy.asarray(np.ones(3, np.float32)), hy.asarray(n))
+                assert np.array_equal(found.numpy(), arrays[f"y{n}"])
     assert len(module.plans) == 1
 
 
@@ -46,7 +47,8 @@ def test_what_pytorch_trains_is_trained() -> None:
     module = hy.onnx.load(FOLDER / "writer_old.onnx")
     names = {name for name, _ in module.named_parameters()}
     assert {"table.weight", "places", "norm.weight", "norm.bias", "qkv.bias", "head.bias"} <= names
-    x = hy.asarray(np.load(FOLDER / "writer.npz")["x"])
+    with np.load(FOLDER / "writer.npz") as arrays:
+        x = hy.asarray(arrays["x"])
     optimizer = hy.optim.AdamW(module.parameters(), lr=1e-2)
 
     @hy.hybridize

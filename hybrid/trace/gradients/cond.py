@@ -171,7 +171,8 @@ class _Half:
                     known = ct.present if isinstance(ct, OptionalCt) else flag(ct is not None)
                     self.results.append(known.content)
         given = [*tape.graph.params, *self.flat]
-        return cut(tape.builder.nodes, tape.forward, self.results, given)
+        nodes, forward = tape.builder.nodes, tape.forward
+        return cut(nodes, forward, self.results, given, differentiable=is_recording())
 
     def finish(
         self,

@@ -20,7 +20,7 @@ from hybrid.core.dataclass import dataclass
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Node, Value
-from hybrid.ir.record import recording
+from hybrid.ir.record import is_recording, recording
 from hybrid.ops.elementwise.comparison import equal
 from hybrid.ops.flow.control import COUNT, FLAG, cond
 from hybrid.ops.index.pick import pick
@@ -230,6 +230,7 @@ class _Variant:
             [index, *operands[n:], *own],
             fixed=operands[n + request.sliced :],
             lost=operands[:n],
+            differentiable=is_recording(),
         )
 
     def results(self) -> list[Value]:

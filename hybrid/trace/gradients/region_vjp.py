@@ -20,7 +20,7 @@ from hybrid.core.types import TensorType, bool_, tensor_type
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.ir import Builder, Graph, Node, Value
 from hybrid.ir.interpreter import current, interpreting
-from hybrid.ir.record import Leaf, is_recording, node_of, record_call, recording, with_regions
+from hybrid.ir.record import Leaf, node_of, record_call, recording, with_regions
 from hybrid.ops.flow.control import FLAG
 from hybrid.trace.regions.build import live
 from hybrid.trace.regions.tracer import Tracer
@@ -210,6 +210,7 @@ def cut(
     given: Collection[Value],
     fixed: Collection[Value] = (),
     lost: Collection[Value] = (),
+    differentiable: bool = False,
 ) -> Cut:
     """The nodes behind the first ``forward`` ones that ``results`` need, and their residuals.
 
@@ -217,14 +218,13 @@ def cut(
     pass hoists it out of the loop), and what few cheap ops make of values at hand.  The others are
     residuals, as are ``lost`` parameters.
 
-    Where the way back may be differentiated again, all floats are residuals: eagerly cotangents of
+    Where the way back is ``differentiable``, all floats are residuals: eagerly cotangents of
     a value are added up before they go on, and those of two values made alike would not be.
     """
     behind = live(nodes[forward:], results)
     read = dict.fromkeys([*(v for node in behind for v in node.operands), *results])
     order = dict.fromkeys(lost, (-1, None))
     order |= {v: (i, node) for i, node in enumerate(nodes[:forward]) for v in node.results}
-    differentiable = is_recording()
     constant = set() if differentiable else set(fixed)
     for node in nodes[:forward]:
         if node.pure and constant.issuperset(node.operands):

@@ -149,8 +149,8 @@ def both(x):
 def test_the_order_of_sets() -> None:
     code = membership.__code__
     assert [code.co_consts[i] for i in searched(code)] == [frozenset("abc")]
-    assert frozenset("abc") not in [iteration.__code__.co_consts[i] for i in searched(code)]
-    assert frozenset("abc") not in [both.__code__.co_consts[i] for i in searched(both.__code__)]
+    for other in (iteration.__code__, both.__code__):
+        assert frozenset("abc") not in [other.co_consts[i] for i in searched(other)]
     assert not makes_sets(code)
     assert makes_sets((lambda x: [*{x, 1}]).__code__)
     assert makes_sets((lambda x: {y for y in x}).__code__)

@@ -82,6 +82,7 @@ USES: dict[str, tuple[Callable[..., Any], str, str, Any]] = {
 }  # fmt: skip
 
 
+@pytest.mark.filterwarnings("ignore:functools.partial will be:FutureWarning")
 @pytest.mark.parametrize(("use", "where", "name", "new"), USES.values(), ids=USES)
 def test_what_a_class_holds_is_replaced(
     use: Callable[..., Any], where: str, name: str, new: Any
