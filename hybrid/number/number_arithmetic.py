@@ -334,7 +334,7 @@ def positive(a: Operand) -> Number:
 def invert(a: Number) -> Number:
     if a.kind == "float":
         raise TypeError("bad operand type for unary ~: 'float'")
-    return Number("int", ops.bitwise_invert(a.whole()), ~a.high, ~a.low)
+    return Number("int", ops.bitwise_invert(a.whole()), ~int(a.high), ~int(a.low))
 
 
 def rounded(a: Number, digits: Any = None) -> Number:

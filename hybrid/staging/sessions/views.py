@@ -17,7 +17,7 @@ from hybrid.errors import CaptureError, NeedsValue, PathError, TracedBoolError, 
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.number import Number
 from hybrid.staging.sessions.namespaces import namespace_of
-from hybrid.trace.places.code_owner import of_package
+from hybrid.trace.places.code_owner import is_library
 from hybrid.trace.regions.region import truth
 from hybrid.trace.values.optional import OptionalValue, is_optional, refuse_missing, refuse_unknown
 from hybrid.trace.values.varlist import VarList, holds_varlist, refuse_varlist
@@ -59,7 +59,7 @@ def own_method(value: Any, *names: str) -> Callable[[], Any] | None:
     for name in names if tracing() else ():
         method = getattr(type(value), name, None)
         if method is not None:
-            own = type(method) is types.FunctionType and not of_package(method.__code__)
+            own = type(method) is types.FunctionType and not is_library(method.__code__)
             return types.MethodType(method, value) if own else None
     return None
 

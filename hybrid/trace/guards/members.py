@@ -14,10 +14,13 @@ from typing import Any
 from hybrid.core.package import is_of_hybrid
 from hybrid.trace.guards.reads import Reads
 from hybrid.trace.places.attributes import attribute_names
+from hybrid.trace.places.memos import CACHE
 
 # What a class hands out as it is: a method of a class or an object is made anew each time.
-_MADE = (staticmethod, classmethod, property, functools.cached_property)
-_ITSELF = (types.FunctionType, types.BuiltinFunctionType, type, property, functools.cached_property)
+_ITSELF = (
+    types.FunctionType, types.BuiltinFunctionType, type, property, functools.cached_property,
+    functools.partial, CACHE,
+)  # fmt: skip
 # What Python calls by itself only when a class is made, or an object goes.
 _UNREAD = frozenset(
     {
@@ -49,8 +52,11 @@ class Members:
             yield f"function{i}.__code__ is code{i}"
 
 
-def _found(reads: Reads) -> Iterator[tuple[type, str, str, Any]]:
-    """Yield (class, name, suffix of the expression, its value) for the members that may be used."""
+def _found(reads: Reads) -> Iterator[tuple[Any, str, str, Any]]:
+    """Yield (class, name, suffix of the expression, its value) for the members that may be used.
+
+    In place of a class there may be what it holds.
+    """
     for kind in reads.classes:
         names = reads.member_names - attribute_names(kind)
         known: set[str] = set()
@@ -60,11 +66,11 @@ def _found(reads: Reads) -> Iterator[tuple[type, str, str, Any]]:
                 if name in known or not (name not in _UNREAD if special else name in names):
                     continue
                 known.add(name)
-                if name.isidentifier() and (callable(member) or isinstance(member, _MADE)):
-                    yield from _read(kind, name, member)
+                if name.isidentifier() and (callable(member) or _binds(member)):
+                    yield from _read(kind, base, name, member)
 
 
-def _read(kind: type, name: str, member: Any) -> Iterator[tuple[type, str, str, Any]]:
+def _read(kind: type, base: type, name: str, member: Any) -> Iterator[tuple[Any, str, str, Any]]:
     if isinstance(member, classmethod):
         if isinstance(member.__func__, types.FunctionType):
             yield kind, name, ".__func__", member.__func__
@@ -72,9 +78,12 @@ def _read(kind: type, name: str, member: Any) -> Iterator[tuple[type, str, str, 
         yield kind, name, "", member.__func__
     elif isinstance(member, _ITSELF) or not _binds(member):
         yield kind, name, "", member
+    else:  # the class would hand out another object each time
+        yield vars(base), "get", f"({name!r})", member
 
 
 def _binds(member: Any) -> bool:
-    """Return whether access through the class gives another object than ``member`` itself."""
+    """Return whether access through the class may give another object than ``member`` itself."""
     kind = type(member)
-    return hasattr(kind, "__get__") and not is_of_hybrid(kind)
+    own = isinstance(member, types.MemberDescriptorType) or is_of_hybrid(kind)
+    return hasattr(kind, "__get__") and not own

@@ -235,3 +235,18 @@ def test_locks_queues_and_files_are_known_as_they_are() -> None:
         assert call(hy.ones((2,))).tolist() == [2, 2]
         things.put(1)
     assert file.getvalue() == "a step\n" * 3 and len(call.plans) == 1
+
+
+def test_what_the_advice_says() -> None:
+    """Kept in a tensor, or changed outside."""
+    stopping, stopped = threading.Event(), hy.zeros(())
+
+    @hy.hybridize
+    def step(x: Any) -> Any:
+        stopped.assign(stopped + 1)
+        return x if stopping.is_set() else x * 2
+
+    found = [step(hy.ones((2,))).tolist()]
+    stopping.set()
+    found.append(step(hy.ones((2,))).tolist())
+    assert found == [[2, 2], [1, 1]] and stopped.item() == 2
