@@ -51,6 +51,7 @@ ELSEWHERE = {
     "call what it wraps, ": "tests/staging/effects/test_result_caches.py",
     ".__wrapped__(...), or ": "the same",
     "keep the value in a tensor, or change it outside": "tests/trace/guards/test_held_state.py",
+    "return it without its history": "tests/trace/regions/test_switched_gradients.py",
     "compare what they hold (==), or pass a flag": "tests/trace/guards/test_identity_guards.py",
     "or pass the parts that are needed": "tests/trace/guards/test_cycles_and_depth.py",
     "test it first (`is ": "tests/staging/library/test_none_in_containers.py",
