@@ -33,8 +33,11 @@ class ItemKind:
 class Supplying:
     """What a captured loop may go over although only its runs know the items."""
 
-    def supply(self) -> Supply:
-        """What such a loop has to know; raises CaptureError where that cannot be said."""
+    def supply(self, *, ahead: bool = True) -> Supply:
+        """What such a loop has to know; raises CaptureError where that cannot be said.
+
+        ``ahead`` says that nothing else is to be read, and nothing drawn, before the items are.
+        """
         raise NotImplementedError
 
 

@@ -141,6 +141,7 @@ class DataLoader(Supplying):
         self._crew: Crew | None = None
         self._walk: weakref.ref[Walk] | None = None  # the last one
         self._ahead: BegunPass | None = None  # the next pass, if a capture has begun it
+        self._kinds: Any = None  # what its batches look like, and of what they were read
 
     def _choose_samples(
         self, batch_size: int | None, shuffle: bool, sampler: Any, batch_sampler: Any
@@ -228,11 +229,11 @@ class DataLoader(Supplying):
         found.close()
         return None
 
-    def supply(self) -> Supply:
+    def supply(self, *, ahead: bool = True) -> Supply:
         """For loops that are captured."""
         from hybrid.data.loops.loader_supply import LoaderSupply
 
-        return LoaderSupply(self)
+        return LoaderSupply(self, ahead=ahead)
 
     def repeat(self) -> Walk:
         """Pass after pass without end, so many batches at a time.
@@ -311,7 +312,7 @@ class DataLoader(Supplying):
         return crew
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_crew": None, "_walk": None, "_ahead": None}
+        return self.__dict__ | {"_crew": None, "_walk": None, "_ahead": None, "_kinds": None}
 
 
 def require_dataset(dataset: Any, has_sampler: bool) -> None:

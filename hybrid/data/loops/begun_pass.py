@@ -96,7 +96,7 @@ class BegunPass:
 
     def __init__(self, loader: DataLoader, cells: Sequence[Tensor]) -> None:
         self.loader, self.cells = loader, cells
-        self._facts = _facts(loader)
+        self._facts = facts_of(loader)
         self._before = states_of(cells)
         try:
             self.items = Pass(loader, loader._resumed)
@@ -114,12 +114,17 @@ class BegunPass:
             self._put(self._before)
             self._sampler = _sampler_state(self.loader)
 
+    @property
+    def draws(self) -> bool:
+        """Whether it draws from generators as it begins, or in its first batches."""
+        return self._before != self._begun or states_of(self.cells) != self._before
+
     def _put(self, states: States) -> None:
         put_states(self.cells, states)
 
     def is_next(self) -> bool:
         """Whether the loader would begin this very pass now."""
-        if self._facts != _facts(self.loader) or not _equal(
+        if self._facts != facts_of(self.loader) or not _equal(
             self._sampler, _sampler_state(self.loader)
         ):
             return False
@@ -139,7 +144,8 @@ class BegunPass:
         self.items.end()
 
 
-def _facts(loader: DataLoader) -> tuple[Any, ...]:
+def facts_of(loader: DataLoader) -> tuple[Any, ...]:
+    """What a pass over ``loader`` would be of."""
     held = (
         loader.dataset, loader.collate_fn, loader.batch_sampler, loader.sampler, loader._resumed,
         loader.generator, loader.worker_init_fn,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 import random
 from collections.abc import Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from hybrid.core.tree import describe, flatten
 from hybrid.core.types import tensor_type
 from hybrid.data.collate import default_collate, default_convert
 from hybrid.data.datasets.dataset import is_columns
+from hybrid.data.loops.begun_pass import facts_of
 from hybrid.data.loops.queue_pass import QueuedPass
 from hybrid.data.passes import Pass, keys_of, order_sampler, own_generator
 from hybrid.data.sampler import EVEN_BATCHES, SharedBatches
@@ -38,11 +39,13 @@ class LoaderSupply:
     """Passes over a loader.
 
     Its next pass is begun as the loop is captured, and the first batch read, to see what batches
-    look like; the first run goes on with them.
+    look like; the first run goes on with them.  Unless they are read ``ahead`` of all others, what
+    comes before them in the run may draw first: then what was drawn is put back, and the run reads
+    them anew.
     """
 
-    def __init__(self, loader: DataLoader) -> None:
-        self.loader = loader
+    def __init__(self, loader: DataLoader, *, ahead: bool = True) -> None:
+        self.loader, self.ahead = loader, ahead
         self.batches_samples = loader.batch_size is not None
         self.alike = type(loader.batch_sampler) is SharedBatches
         self.length = self.batches()
@@ -95,11 +98,32 @@ class LoaderSupply:
     def kinds_of(self, rest: int | None) -> tuple[ItemKind, ...]:
         """None of a stream that gives nothing, and may do so."""
         try:
-            return self.first_kinds(rest)
+            if self.ahead or is_queued(self.loader):
+                return self.first_kinds(rest)
+            facts, known = facts_of(self.loader), self.loader._kinds
+            if known is None or known[0] != facts:
+                with self.reading_apart():
+                    known = self.loader._kinds = facts, self.first_kinds(rest)
+            return known[1]
         except NothingGiven:
             if self.length is not None:
                 raise
             return ()
+
+    @contextmanager
+    def reading_apart(self) -> Iterator[None]:
+        """Put back what is drawn in the context, and let go of a pass that has drawn something."""
+        drawn = random.getstate(), np.random.get_state()
+        try:
+            yield
+        finally:
+            begun = self.loader._ahead
+            moved = repr((random.getstate(), np.random.get_state())) != repr(drawn)
+            random.setstate(drawn[0])
+            np.random.set_state(drawn[1])
+            if begun is not None and (moved or begun.draws):
+                self.loader._ahead = None
+                begun.close()
 
     def first_kinds(self, rest: int | None) -> Kinds:
         """That of the first batch, and that of the last one if this has ``rest`` samples."""
@@ -146,7 +170,8 @@ class LoaderSupply:
         if self._met is None:
             self._met = ()
             if self.length != 0 and self.varies():
-                with interpreting(EAGER):
+                apart = nullcontext() if self.ahead else self.reading_apart()
+                with interpreting(EAGER), apart:
                     batches, _ = self.peek(_MET)
                     self._met = tuple([_kind(batch, self.loader) for batch in batches])
         return self._met

@@ -37,7 +37,7 @@ class Portion(Supplying):
     def __iter__(self) -> Iterator[Any]:
         return _Part(self.walk)
 
-    def supply(self) -> LoaderSupply:
+    def supply(self, *, ahead: bool = True) -> LoaderSupply:
         if self._supply is None or self._supply.fact() != self._supply.seen:
             self._supply = _PortionSupply(self.walk)
         return self._supply

@@ -141,7 +141,7 @@ class Taken(Supplying):
     def __iter__(self) -> Iterator[Any]:
         return Stretch(self.walk, self.count)
 
-    def supply(self) -> Supply:
+    def supply(self, *, ahead: bool = True) -> Supply:
         return WalkSupply(self.walk, self.count)
 
 

@@ -18,7 +18,7 @@ import copy
 import itertools
 import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -344,19 +344,25 @@ class _States:
 
     What others have drawn of a generator in the meantime, such as workers that are threads, counts.
     ``left`` is what was in them when that code was called last, and becomes what it leaves there.
+    Passes of one run may take turns: of a cell it counts which of them came last.
     """
+
+    last: ClassVar[dict[tuple[int, int], Any]] = {}  # by the thread and the cell
 
     def __init__(self, cells: Sequence[Tensor], states: Sequence[Any], left: list[Any]) -> None:
         self.cells, self.states, self.left = cells, states, left
 
     def __enter__(self) -> None:
-        for at, (cell, state) in enumerate(zip(self.cells, self.states, strict=True)):
-            moved = array_of(cell) - self.left[at] if self.left else 0
+        for cell, state in zip(self.cells, self.states, strict=True):
+            last = self.last[threading.get_ident(), id(cell)] if self.left else None
+            moved = 0 if last is None else array_of(cell) - last
             cell.assign(from_numpy(state + moved, copy=True))
 
     def __exit__(self, _kind: Any, error: BaseException | None, _trace: Any) -> None:
         if self.cells:
             self.left[:] = [array_of(cell).copy() for cell in self.cells]
+            for cell, value in zip(self.cells, self.left, strict=True):
+                self.last[threading.get_ident(), id(cell)] = value
         if error is not None:
             leave_last(error, self.put)
 
@@ -371,7 +377,9 @@ def walkable(iterable: Any) -> Any:
     if not isinstance(iterable, Supplying):
         return iterable
 
-    return Supplied(iterable.supply())
+    met = current().journal.supplied
+    met.append(iterable)
+    return Supplied(iterable.supply(ahead=met[0] is iterable))
 
 
 def feed_of(iterable: Any) -> Feed | None:

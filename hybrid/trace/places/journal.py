@@ -156,6 +156,7 @@ class Journal:
         self.reached = ReachedPlaces()
         self.identities = Identities()
         self.memos: list[Memo] = []
+        self.supplied: list[Any] = []  # loaders that loops go over, in the order of the loops
         # Attributes that hide those of a class on some paths only, and where the paths meet.
         self.half_written: dict[Key, tuple[LoggedPlace, Location | None]] = {}
         self.given_tuples: set[int] = set()  # ids of named tuples made of the arguments
