@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.ir.interpreter import current
 from hybrid.number import Number, check, host, to_float
 from hybrid.number.staging import HERE
+from hybrid.staging.iteration.generators import is_uncounted, list_of
 from hybrid.staging.sessions.overrides import Override, overrides
 
 _BOOLS = ("isnan", "isinf", "isfinite", "isclose")
@@ -110,8 +112,19 @@ def _trunc(*args: Any) -> Any:
     return math.trunc(*args) if len(args) == 1 and type(args[0]) is Number else NotImplemented
 
 
+def _prod(iterable: Any, /, *, start: Any = 1) -> Any:
+    """``math.prod``: of tensors the product that ``*`` gives, a tensor; of numbers a number."""
+    if not isinstance(iterable, (list, tuple, set, dict, range, str, bytes)):
+        iterable = list_of(iterable) if is_uncounted(iterable) else list(iterable)
+    if isinstance(start, Tensor) or any(isinstance(item, Tensor) for item in iterable):
+        return functools.reduce(operator.mul, iterable, start)
+    found = _product(iterable, start=start)
+    return math.prod(iterable, start=start) if found is NotImplemented else found
+
+
 FUNCTIONS = [f for name, f in vars(math).items() if callable(f) and not name.startswith("_")]
 
+_product = _hosted("prod", math.prod)
 for _function in FUNCTIONS:
     overrides(_function)(_hosted(_function.__name__, _function))
 for _function, _compute in {
@@ -125,3 +138,4 @@ for _function, _compute in {
 }.items():
     overrides(_function)(_one(_function.__name__, _compute))
 overrides(math.trunc)(_trunc)
+overrides(math.prod)(_prod)
