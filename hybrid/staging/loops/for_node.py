@@ -198,6 +198,7 @@ class Unrolled(StagedLoop):
         return names
 
     def stop(self) -> bool:
+        self.items = iter(())  # a generator ends with the loop, as in Python
         self.tracer.note(self.site.location, unrolled(self.count, self.why))
         return False
 
