@@ -1,4 +1,6 @@
-"""Generators end when the loop over them does: what they do in ``finally`` comes before the rest."""
+"""Generators end when the loop over them does: what their ``finally`` does comes before the rest."""
+
+# ruff: noqa: B007  loops that end at once
 
 from __future__ import annotations
 
