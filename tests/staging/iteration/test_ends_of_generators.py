@@ -1,4 +1,4 @@
-"""Generators end when the loop over them does: what their ``finally`` does comes before the rest."""
+"""Generators end when the loop over them does, and run what their ``finally`` holds."""
 
 # ruff: noqa: B007  loops that end at once
 
