@@ -39,7 +39,7 @@ def is_straight(function: Any, args: Iterable[Any], kwargs: Mapping[str, Any]) -
     if not all(type(value) is Tensor for value in (*args, *kwargs.values())):
         return False
     if type(function) is MethodType:
-        return of_package(function.__func__.__code__) and _is_ours(function.__self__, set())
+        return of_package(function.__func__.__code__) and _are_ours([function.__self__])
     return type(function) is FunctionType and _is_straight(function)
 
 
@@ -50,7 +50,7 @@ def _is_straight(function: FunctionType) -> bool:
         return False
     read = [namespace[name] for name in names]
     read += [*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()]
-    return all(_is_ours(value, set()) for value in read)
+    return _are_ours(read)
 
 
 def _global_names(code: CodeType) -> set[str] | None:
@@ -70,23 +70,36 @@ def _global_names(code: CodeType) -> set[str] | None:
     return names
 
 
-def _is_ours(value: Any, seen: set[int]) -> bool:
-    """Return whether ``value`` leads to no code of the author's, at any depth."""
+def _are_ours(values: list[Any]) -> bool:
+    """Return whether ``values`` lead to no code of the author's, at any depth."""
+    seen: set[int] = set()
+    rest = list(values)
+    while rest:
+        value = rest.pop()
+        if type(value) in _PLAIN or isinstance(value, DType) or id(value) in seen:
+            continue
+        seen.add(id(value))
+        inside = _held_by(value)
+        if inside is None:
+            return False
+        rest += inside
+    return True
+
+
+def _held_by(value: Any) -> Iterable[Any] | None:
+    """Return what ``value`` holds; None if it is, or may be, the author's."""
     kind = type(value)
-    if kind in _PLAIN or isinstance(value, DType) or id(value) in seen:
-        return True
     if kind is ModuleType:
-        return value.__name__.partition(".")[0] == "hybrid"
+        return () if value.__name__.partition(".")[0] == "hybrid" else None
     if kind is FunctionType:
-        return value.__closure__ is None and of_package(value.__code__)
-    seen.add(id(value))
+        return () if value.__closure__ is None and of_package(value.__code__) else None
     if kind in (tuple, list):
-        return all(_is_ours(item, seen) for item in value)
+        return value
     if kind is dict:
-        return all(type(key) is str and _is_ours(item, seen) for key, item in value.items())
+        return value.values() if all([type(key) is str for key in value]) else None
     if not _is_our_class(kind):
-        return False
-    return isinstance(value, Tensor) or all(_is_ours(item, seen) for item in _attributes(value))
+        return None
+    return () if isinstance(value, Tensor) else _attributes(value)
 
 
 def _is_our_class(kind: type) -> bool:
