@@ -9,7 +9,7 @@ from typing import Any
 from hybrid.core.dataclass import dataclass, replace
 from hybrid.ir.record import gradient_leaf
 from hybrid.trace.places.code_owner import MISSING
-from hybrid.trace.places.place import CONTENT, is_described, put_attribute
+from hybrid.trace.places.place import CONTENT, is_behind_code, put_attribute
 
 GIVEN: Any = object()  # in place of an owner: the arguments of the call, (args, kwargs)
 
@@ -74,7 +74,7 @@ class Address:
         owner = self.holder(leaves)
         if self.name == CONTENT:
             found = owner
-        elif is_described(type(owner), self.name):
+        elif is_behind_code(owner, self.name):
             found = vars(owner).get(self.name)
         else:
             found = getattr(owner, self.name, None)
@@ -125,7 +125,7 @@ class Address:
             text = "given" if self.owner is GIVEN else name("owner", self.owner)
         if self.name != CONTENT:
             spelled = self.name.isidentifier() and not keyword.iskeyword(self.name)
-            plain = spelled and not is_described(type(self.owner), self.name)
+            plain = spelled and not is_behind_code(self.owner, self.name)
             text += f".{self.name}" if plain else f".__dict__[{self.name!r}]"
         for key in self.keys:
             text += f"[{key if type(key) in (int, bool) else name('key', key)}]"

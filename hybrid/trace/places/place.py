@@ -164,6 +164,14 @@ def is_described(kind: type, name: str) -> bool:
     return hasattr(type(member), "__set__") and not isinstance(member, _STORED)
 
 
+def is_behind_code(owner: Any, name: str) -> bool:
+    """Return whether to read the attribute that ``owner`` stores would run the author's code."""
+    hook = type(owner).__getattribute__
+    if isinstance(hook, types.FunctionType) and not of_package(hook.__code__):
+        return name in getattr(owner, "__dict__", ())
+    return is_described(type(owner), name)
+
+
 def same_items(a: Any, b: Any) -> bool:
     """Return whether two containers hold the same objects, in the same order if they have one."""
     if type(a) is not type(b):

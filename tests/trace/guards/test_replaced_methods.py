@@ -126,3 +126,61 @@ def test_the_code_of_a_function_is_replaced() -> None:
     assert hybridized(X).item() == 3.0
     helper.__code__ = (lambda x: x + 50).__code__
     assert hybridized(X).item() == 52.0
+
+
+def test_attributes_behind_a_hook_are_read_past_it() -> None:
+    class Hooked:
+        def __init__(self) -> None:
+            self.w, self.n = hy.asarray(2.0), 3
+
+        def __getattribute__(self, name: str) -> Any:
+            found = super().__getattribute__(name)
+            return found * 3 if name == "w" else found + 1 if name == "n" else found
+
+    seen = []
+    for prepared in (lambda f: f, lambda f: hy.hybridize(f, ledger=False)):
+        held = Hooked()
+
+        def step(x: Any, held: Any = held) -> Any:
+            y = x * held.w * held.n
+            held.w = held.w + x
+            return y + held.w
+
+        call = prepared(step)
+        found = [call(X).item(), call(X).item()]
+        held.w = hy.asarray(5.0)
+        found.append(call(X).item())
+        held.n = 7
+        found += [call(X).item(), vars(held)["w"].item()]
+        seen.append(found)
+    assert seen[0] == seen[1]
+
+
+class Multiplies:
+    """A descriptor that makes a function of what it holds."""
+
+    def __init__(self, k: float) -> None:
+        self.k = k
+
+    def __get__(self, owner: Any, kind: Any = None) -> Any:
+        return lambda x: x * self.k
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        (functools.partialmethod(lambda s, k, x: x * k, 2), functools.partialmethod(other)),
+        (functools.singledispatchmethod(lambda s, x: x * 2), functools.singledispatchmethod(other)),
+        (Multiplies(2.0), Multiplies(5.0)),
+    ],
+    ids=["partialmethod", "singledispatchmethod", "descriptor"],
+)
+def test_members_that_bind_in_ways_of_their_own(first: Any, second: Any) -> None:
+    class Kind:
+        member = first
+
+    held = Kind()
+    hybridized = hy.hybridize(lambda x: held.member(x))
+    same(hybridized(X), held.member(X))
+    Kind.member = second
+    same(hybridized(X), held.member(X))
