@@ -75,6 +75,32 @@ def definition_of(code: types.CodeType) -> Definition:
     return found
 
 
+def ends_with_code(code: types.CodeType) -> bool:
+    """Whether a generator of ``code`` runs code when it is closed: its yields are in a ``finally``.
+
+    Or in a ``with``, or before handlers that take the GeneratorExit; not known without a source.
+    """
+    try:
+        parsed = _parse(code.co_filename, "".join(linecache.getlines(code.co_filename)))
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    # Of what is converted, too, whose instructions are others than those of the source.
+    same = [d.node for d in parsed.at(code.co_firstlineno) if _name(d.node) == code.co_name]
+    around = [p for node in same for p in ast.walk(node) if isinstance(p, (ast.With, ast.Try))]
+    return any(
+        isinstance(inner, (ast.Yield, ast.YieldFrom))
+        for part in around
+        if isinstance(part, ast.With) or part.finalbody or any(map(_takes_any, part.handlers))
+        for inner in ast.walk(part)
+    )
+
+
+def _takes_any(handler: ast.ExceptHandler) -> bool:
+    names = [] if handler.type is None else ast.walk(handler.type)
+    wide = {"BaseException", "GeneratorExit"}
+    return handler.type is None or any(isinstance(n, ast.Name) and n.id in wide for n in names)
+
+
 def _look(code: types.CodeType) -> Definition | str:
     """The definition, or why there is none."""
     path = code.co_filename

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import operator
+import types
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from hybrid import ops
 from hybrid.convert.runtime import Site, hyb__
+from hybrid.convert.source import ends_with_code
 from hybrid.core.exceptions import settle
 from hybrid.core.open_numbers import is_same, size_of
 from hybrid.eager.tensor import Tensor, make_tensor
@@ -126,6 +128,7 @@ class Unrolled(StagedLoop):
                 return self.stop()
         self.count += 1
         if flag is not None:
+            self._refuse_end()
             self.branch = Unstopped(self, self.parent, flag, names, "in this iteration")
             before = self.branch.before
             with self.inside(self.path.region):
@@ -168,6 +171,18 @@ class Unrolled(StagedLoop):
             raise
         self._refuse_effects(begin, before)
         return item
+
+    def _refuse_end(self) -> None:
+        """Refuse a generator that Python would close where the loop is left, if that runs code."""
+        if isinstance(self.items, types.GeneratorType) and ends_with_code(self.items.gi_code):
+            raise CaptureError(
+                "a loop that the value of a tensor may end goes over a generator whose yields are "
+                "in a finally or with",
+                at=self.site.location,
+                why="That ends as soon as the loop is left, and in which iteration that is only "
+                "the run knows.",
+                fix="make a list of the items first (for item in list(...))",
+            )
 
     def _refuse_effects(self, begin: int, before: list[Any]) -> None:
         now = self.parent.abort_effects.state(self.parent)
