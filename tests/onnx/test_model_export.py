@@ -279,7 +279,7 @@ def test_a_model_says_who_wrote_it_and_what_it_is(function: Any, doc: str, tmp_p
 
 
 STOPPED = """
-import os, sys
+import os, pathlib, sys
 import hybrid as hy
 left = int(sys.argv[1])
 for name in ("replace", "unlink"):
@@ -290,7 +290,8 @@ for name in ("replace", "unlink"):
             os._exit(9)
         return before(*args, **options)
     setattr(os, name, stop)
-import pathlib
+    if hasattr(pathlib, "_NormalAccessor"):  # what it has taken, in Python 3.10
+        setattr(pathlib._NormalAccessor, name, staticmethod(stop))
 model = hy.nn.Linear(64, 32, bias=False)
 model.weight.assign(hy.full((32, 64), 2.0))
 hy.onnx.export(model, "m.onnx", hy.ones((2, 64)), external_data=True)
