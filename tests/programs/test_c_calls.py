@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,8 @@ def test_functions_of_math(name: str, tmp_path: Path) -> None:
         require_same(tmp_path / "m", lambda x: compute(x), numbers)
     else:
         numbers = [*[(x, y) for x in SPECIAL for y in SPECIAL], *map(tuple, draws)]
+        if name == "pow" and sys.version_info < (3, 11):  # raises there
+            numbers = [(x, y) for x, y in numbers if not (x == 0 and y == -math.inf)]
         require_same(tmp_path / "m", lambda x, y: compute(x, y), numbers)
 
 

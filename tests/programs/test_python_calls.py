@@ -61,6 +61,11 @@ FAILING = [
 ]  # fmt: skip
 
 
+@pytest.mark.xfail(
+    str(np.float32(1359747.5)) == "1359747.5",
+    reason="this NumPy writes float32 numbers above a million in another way than newer ones",
+    strict=False,
+)
 @pytest.mark.parametrize("function", SAYING, ids=lambda f: f.__name__)
 def test_what_is_printed(tmp_path: Path, capsys: Any, function: Any) -> None:
     x = DRAW.normal(size=(4, 2)).astype(np.float32)
