@@ -6,12 +6,14 @@ import bisect
 import heapq
 import operator
 import random
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
 
 from hybrid.convert.conversion import is_converted
 from hybrid.convert.runtime import hyb__
+from hybrid.core.dataclass import replace
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.staging.effects import run_time_names
@@ -177,6 +179,8 @@ def will_store(owner: Any, name: Any, hook: str) -> None:
         stored = kept or isinstance(member, (types.MemberDescriptorType, Cached))
     if stored or (function is None and not isinstance(member, property)):
         if hook == "__delattr__" and is_optional(before := read_place(owner, name)):
+            if sys.version_info < (3, 11):  # Python says no more there
+                before = replace(before, error=AttributeError(name))
             read(before, f"the attribute {name}")
         current().will_write_attribute(owner, name)
     elif function is not None and not _announces(function):

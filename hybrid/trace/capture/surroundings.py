@@ -11,6 +11,7 @@ import _signal
 import builtins
 import functools
 import io
+import linecache
 import os
 import signal
 import sys
@@ -25,6 +26,7 @@ from hybrid.eager.thread_state import ending
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir.interpreter import ACTIVE, current, set_stack, stack
 from hybrid.ir.record import Mode, mode, set_mode
+from hybrid.trace.places.code_owner import is_library
 from hybrid.trace.places.frames import BOUNDARIES
 
 R = TypeVar("R")
@@ -127,7 +129,7 @@ class _Shut:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if ACTIVE and current().traces and not _is_beside(sys._getframe(1)):
-            raise impure(self.label, author_location(), OUTSIDE)
+            raise impure(self.label, _authors_line(sys._getframe(1)), OUTSIDE)
         return self.function(*args, **kwargs)
 
     def __eq__(self, other: object) -> bool:
@@ -135,6 +137,16 @@ class _Shut:
 
     def __hash__(self) -> int:
         return hash(self.function)
+
+
+def _authors_line(frame: FrameType | None) -> Location | None:
+    """The innermost line from ``frame`` outwards that is no library's."""
+    while frame is not None and is_library(frame.f_code):
+        frame = frame.f_back
+    if frame is None:
+        return author_location()
+    path, line = frame.f_code.co_filename, frame.f_lineno
+    return Location(path, line, linecache.getline(path, line).strip())
 
 
 def _shut_files(swaps: list[Swap]) -> None:

