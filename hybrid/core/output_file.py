@@ -17,6 +17,8 @@ import sys
 from collections.abc import Iterator
 from typing import IO
 
+from hybrid.core.exceptions import handlers_wait
+
 _LINKS = 40  # symbolic links that are followed, as many as Linux follows
 _LONGEST = 255 - len(".01234567.tmp")  # bytes of a name that are told in that of the file beside it
 _BESIDE = re.compile(rb"(.*)\.[0-9a-f]{8}\.tmp", re.DOTALL)
@@ -144,11 +146,16 @@ def unfinished_file(target: str, mode: int) -> Iterator[IO[bytes]]:
     """A new file beside ``target``, which is gone at the end of the block unless it was moved."""
     folder, name = os.path.split(target)
     remove_abandoned(folder, name)
-    file = _created(os.path.join(folder, os.fsdecode(os.fsencode(name)[:_LONGEST])), mode)
-    with file:
-        try:
+    start = os.path.join(folder, os.fsdecode(os.fsencode(name)[:_LONGEST]))
+    file: IO[bytes] | None = None
+    try:
+        with handlers_wait(interrupts=True):  # or an interrupt would leave a file that nobody knows
+            file = _created(start, mode)
+        with file:
             yield file
-        finally:
+    finally:
+        if file is not None:
+            file.close()
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(file.name)
 

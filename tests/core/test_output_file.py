@@ -492,3 +492,27 @@ def test_no_other_file_of_the_package_writes_files() -> None:
         if any(isinstance(node, ast.Call) and writes(node) for node in ast.walk(tree)):
             found.add(str(path.relative_to(PACKAGE)))
     assert found == set(WRITES_ELSEWHERE)
+
+
+@pytest.mark.parametrize("place", ["fcntl.flock", "os.path.exists"])
+def test_an_interrupt_while_the_file_is_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    """It ends the writing, and leaves no file that nobody knows of."""
+    calls = []
+
+    def interrupted(*args: Any) -> Any:
+        if not calls:
+            calls.append(args)
+            signal.raise_signal(signal.SIGINT)
+        return before(*args)
+
+    before = eval(place)
+    monkeypatch.setattr(place, interrupted)
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            write_text(tmp_path / "a", "text")
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    assert calls and list(tmp_path.iterdir()) == []
