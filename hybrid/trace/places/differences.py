@@ -48,13 +48,26 @@ class ContainerDifference:
 
     def undo(self) -> None:
         """Restore the content of before."""
-        refill(self.container, self.before)
+        after, now = self.after, content(self.container)
+        if self._is_appended and _is_still(now[: len(after)], after, list):
+            list.__delitem__(self.container, slice(len(self.before), len(after)))
+        else:
+            refill(self.container, self.before)
+
+    @property
+    def _is_appended(self) -> bool:
+        """Whether a list has but gained items at its end: other threads may append meanwhile."""
+        n = len(self.before)
+        return isinstance(self.container, list) and _is_still(self.after[:n], self.before, list)
 
     def redo(self) -> None:
         """Add what ``undo`` has removed to what the container holds by now."""
         now = content(self.container)
         before, after = self.before, self.after
-        if _is_still(now, before, type(self.container)):
+        if self._is_appended and _is_still(now[: len(before)], before, list):
+            n = len(before)
+            list.__setitem__(self.container, slice(n, n), after[n:])
+        elif _is_still(now, before, type(self.container)):
             refill(self.container, after)
         elif isinstance(self.container, dict):
             gained = {k: v for k, v in after.items() if before.get(k, before) is not v}
