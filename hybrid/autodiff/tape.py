@@ -525,13 +525,8 @@ def _push_by_transposing(node: Record, incoming: Sequence[Tensor | None]) -> lis
 
 def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> None:
     """Add to the ``grad`` of every leaf that ``root`` came from, and free the history walked."""
-    missing = GradientError(
-        "backward() of a tensor without history",
-        why="No operand of its computation requires a gradient, or it ran under no_grad.",
-        fix="set requires_grad = True on the tensors to differentiate by",
-    )
     if root.record is None:
-        raise missing
+        raise no_history()
     seed = seed_for(root, gradient)
     calls: dict[Node, set[int]] = {}
     nodes = history([root.record], spent=set(), calls=calls)
@@ -545,7 +540,7 @@ def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> 
         with nullcontext() if back is None else back.under_way(leaves) as told:
             grads = pulled_back([(root.record, seed)], leaves, told=told)
             if not any(isinstance(node, Leaf) and node.frozen for node in nodes):
-                interpreter.require_history(root.record, grads, missing)
+                interpreter.require_history(root.record, grads, no_history)
             refuse_foreign(leaves, grads)
             if back is not None:
                 leaves, grads = back.gathered(leaves, grads)
@@ -555,6 +550,15 @@ def backward(root: Tensor, gradient: Any = None, retain_graph: bool = False) -> 
     if not retain_graph:
         unused = {node for node, met in calls.items() if not node.op.use_up(node, met)}
         interpreter.use_up([n for n in nodes if type(n) is Record and n not in unused])
+
+
+def no_history() -> GradientError:
+    """The error for backward() of a tensor that no gradient flows to."""
+    return GradientError(
+        "backward() of a tensor without history",
+        why="No operand of its computation requires a gradient, or it ran under no_grad.",
+        fix="set requires_grad = True on the tensors to differentiate by",
+    )
 
 
 def add_gradient(leaf: Leaf, grad: Ct) -> None:

@@ -97,7 +97,7 @@ class Interpreter(Protocol):
         """Free what records have kept: backward() has walked them."""
 
     def require_history(self, record: Any, cts: Sequence[Any], error: Any) -> None:
-        """Raise ``error`` where the value of ``record`` has no history, being differentiated.
+        """Raise ``error()`` where the value of ``record`` has no history, being differentiated.
 
         While it traces, it may have one on some paths alone: where the cotangents ``cts`` of
         leaves have arrived.

@@ -105,6 +105,7 @@ _HELD = MutableKind(
             "__setitem__", "__delitem__", "clear_flags", "clear_traps",
         }
     ),
+    given=False,
 )  # fmt: skip
 _CONTEXT = MutableKind(
     does="changes",
@@ -148,8 +149,9 @@ def kind_of(value: Any) -> MutableKind | None:
         numpys = np.random
         if isinstance(value, (numpys.RandomState, numpys.Generator, numpys.BitGenerator)):
             return _RANDOM
-    is_iterator = isinstance(value, Iterator) and is_library_class(type(value))
-    return _ITERATOR if is_iterator else None
+    if isinstance(value, Iterator) and is_library_class(type(value)):
+        return _ITERATOR
+    return _HELD if state_of(value) is not None else None
 
 
 def _is_shared(value: Any) -> bool:
@@ -260,10 +262,8 @@ def gone_over(value: Any, what: str, at: Location | None = None) -> None:
 def stored_in(value: Any) -> None:
     """Refuse an object from outside of which an item is about to be set, if that goes unseen."""
     kind = kind_of(value)
-    if kind in (_ARRAY, _BYTES) and _is_before(value):
+    if kind in (_ARRAY, _BYTES, _HELD) and _is_before(value):
         raise _refusal("a store", value, kind, None)
-    if kind is None and _has_state(value):
-        raise _refusal("a store", value, _HELD, None)
     impurity.refuse_store(value)
 
 
@@ -274,8 +274,6 @@ def _has_state(value: Any) -> bool:
 
 def _refuse_method(function: Any, owner: Any, at: Location) -> None:
     kind = kind_of(owner)
-    if kind is None and state_of(owner) is not None:
-        kind = _HELD
     if kind is None:
         return
     name = _name(function)

@@ -404,10 +404,10 @@ class Tracer(ValueSizes, StackedRows):
         for record in records:
             record.free()
 
-    def require_history(self, record: AnyRecord, cts: Sequence[Any], error: Exception) -> None:
+    def require_history(self, record: AnyRecord, cts: Sequence[Any], error: Any) -> None:
         found = presence_of(cts)
         if found is not None and self.presence is not None and not self.presence.always(record):
-            check(found, error)
+            check(found, error())
 
     def going_back(self, ends: Sequence[Any], nodes: Sequence[Any]) -> AbstractContextManager:
         if self.refuses is not None:
