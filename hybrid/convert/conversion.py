@@ -13,6 +13,7 @@ from hybrid.convert.converter import readable
 from hybrid.convert.rebuild import (
     NO_NAME,
     compiled,
+    constants_of,
     function_like,
     qualname_prefix,
     with_constants,
@@ -22,7 +23,7 @@ from hybrid.convert.rewriter import Around, Unit, convert_copy
 from hybrid.convert.runtime import hyb__
 from hybrid.convert.source import Definition, NoSource, definition_of
 from hybrid.core.dataclass import dataclass
-from hybrid.core.own_names import MARK, RUNTIME
+from hybrid.core.own_names import MARK, RUNTIME, note_tuples
 from hybrid.core.timing import phase
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -117,7 +118,8 @@ def _convert_code(function: types.FunctionType) -> types.CodeType:
     node = with_constants(node, tuple(objects))
     made = compiled(node, code, definition.class_name, definition.imports)
     prefix = qualname_prefix(definition.class_name, code), function.__qualname__
-    made = with_objects(made, {NO_NAME + key: found for key, found in objects.items()}, prefix)
+    named = {NO_NAME + key: found for key, found in objects.items()}
+    made = with_objects(made, named, prefix, constants_of(code))
     _remember(made, definition)
     return made
 
@@ -133,7 +135,13 @@ def _convert_tree(
 def _remember(code: types.CodeType, definition: Definition | None = None) -> None:
     """Note that ``code``, and the code of the functions in it, is the work of conversion."""
     key = id(code)
-    _converted[key] = weakref.ref(code, lambda _: _converted.pop(key, None)), definition
+    forget_tuples = note_tuples(code)
+
+    def forget(_: object) -> None:
+        _converted.pop(key, None)
+        forget_tuples()
+
+    _converted[key] = weakref.ref(code, forget), definition
     for constant in code.co_consts:
         if isinstance(constant, types.CodeType):
             _remember(constant)

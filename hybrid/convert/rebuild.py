@@ -105,10 +105,14 @@ def _code_in(code: types.CodeType, name: str) -> types.CodeType:
 
 
 def with_objects(
-    code: types.CodeType, objects: Mapping[str, Any], prefix: tuple[str, str]
+    code: types.CodeType,
+    objects: Mapping[str, Any],
+    prefix: tuple[str, str],
+    constants: Mapping[Any, Any],
 ) -> types.CodeType:
     """``code`` with ``objects`` in place of the constants that stand for them.
 
+    ``constants`` are the author's (see ``constants_of``), which ``is`` tells from equal ones.
     Qualified names that begin with the first of ``prefix`` begin with the second.
     """
     inner = prefix
@@ -119,11 +123,14 @@ def with_objects(
 
     def replaced(constant: Any) -> Any:
         if isinstance(constant, types.CodeType):
-            return with_objects(constant, objects, inner)
+            return with_objects(constant, objects, inner, constants)
         if isinstance(constant, str):
             if constant in objects:
                 return objects[constant]
             return _with_prefix(constant, prefix)
+        key = _constant_key(constant)
+        if key in constants:
+            return constants[key]
         if isinstance(constant, tuple):
             return tuple([replaced(item) for item in constant])
         return constant
@@ -132,6 +139,21 @@ def with_objects(
     if hasattr(code, "co_qualname"):  # Python 3.11
         changes["co_qualname"] = _with_prefix(code.co_qualname, prefix)
     return code.replace(**changes)
+
+
+def constants_of(code: types.CodeType) -> dict[Any, Any]:
+    """The constants of ``code`` and of the functions in it, by what has the compiler merge them."""
+    found: dict[Any, Any] = {}
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            found |= constants_of(constant)
+        else:
+            found[_constant_key(constant)] = constant
+    return found
+
+
+def _constant_key(constant: Any) -> Any:
+    return type(constant), repr(constant)  # which tells 0.0 from -0.0, and 1 from True
 
 
 def _with_prefix(name: str, prefix: tuple[str, str]) -> str:

@@ -1,10 +1,10 @@
-"""Names of conversion: those that it adds to a function, and the mark that keeps it away from one.
+"""What is known of conversion without it: its names, its mark, and the tuples in code that it made.
 
-No author could write the first; ``no_convert`` puts the second.
+No author could write its names; the mark, which keeps it away from a function, ``no_convert`` puts.
 """
 
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from hybrid.errors import ArgumentTypeError
@@ -28,3 +28,30 @@ def no_convert(function: F) -> F:
         )
     function.__dict__[MARK] = function.__code__
     return function
+
+
+_tuples: dict[int, tuple[Any, ...]] = {}  # constants of converted code, by their ids
+
+
+def is_constant_tuple(value: Any) -> bool:
+    """Whether ``value`` is a constant of converted code: each call has that very one."""
+    return _tuples.get(id(value)) is value
+
+
+def note_tuples(code: types.CodeType) -> Callable[[], None]:
+    """Note the constant tuples of ``code``, which is converted; returns what forgets them."""
+    found = {id(constant): constant for constant in _tuples_in(code.co_consts)}
+    _tuples.update(found)
+
+    def forget() -> None:
+        for key in found:
+            _tuples.pop(key, None)
+
+    return forget
+
+
+def _tuples_in(constants: tuple[Any, ...]) -> Iterator[tuple[Any, ...]]:
+    for constant in constants:
+        if type(constant) is tuple:
+            yield constant
+            yield from _tuples_in(constant)

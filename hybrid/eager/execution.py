@@ -394,8 +394,8 @@ def memory_of(obj: Any) -> np.ndarray:
 def scalar(value: bool | int | float, dtype: DType) -> Tensor:
     """A constant: not for anyone to write to, since it is shared."""
     # nan is no key.  Operators take what is found for the operand beside a tensor of that dtype,
-    # so it has to be what the number is there.
-    cacheable = value == value and promote_scalar(dtype, value) is dtype
+    # so it has to be what the number is there: beside storage dtypes it is one of float32.
+    cacheable = value == value and promote_scalar(dtype, value) is dtype and not dtype.is_stored
     key = scalar_key(value, dtype)
     found = SCALARS.get(key) if cacheable else None
     if found is None:

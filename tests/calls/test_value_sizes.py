@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -428,6 +429,29 @@ def test_numbers_among_the_arguments_are_sizes() -> None:
     for _ in range(12):
         n, scale, x = int(draw.integers(0, 9)), float(draw.normal()), floats(draw, 9)
         assert describe(function(x, n, scale)) == describe(made(x, n, scale))
+
+
+def test_paths_that_sizes_need_beside_numbers_in_state() -> None:
+    """A number that calls have left is an input; the path is a condition all the same."""
+
+    def made():
+        state = SimpleNamespace(level=0.5)
+
+        def program(x, n):
+            if n + 2:
+                if sum(hy.isnan(x)):
+                    state.level = state.level * 0.5
+                if hy.sum(x[x > 0]):
+                    state.level = state.level + 1.0
+            return x * state.level
+
+        return program
+
+    expected, found = made(), hy.hybridize(made())
+    for values in ([1.0, -1.0], [float("nan"), 2.0], [-1.0, -2.0], [3.0, 4.0]) * 2:
+        for n in (3, -2):
+            args = hy.asarray(values), hy.asarray(n)
+            assert describe(found(*args)) == describe(expected(*args))
 
 
 @pytest.mark.parametrize(

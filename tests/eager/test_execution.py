@@ -14,21 +14,22 @@ from hybrid.eager.tensor import SCALARS
 from hybrid.errors import ArgumentTypeError, DTypeError, OutOfRangeError
 from hybrid.ir import get_op
 from tests.helpers import leaf, same, tensor
+from tests.staging.harness import describe
 
 # Launches -----------------------------------------------------------------------------------------
 
 
 def test_a_launch_is_made_once_per_types_and_attributes() -> None:
     op = get_op("sum")
-    x = tensor(7, 11)
+    x = tensor(7, 11, 2, 3, 2)  # of a rank that no other test has met, by whose launch it would be
     hy.sum(x, axis=0)
     made = len(op.launches)
     for _ in range(3):
-        hy.sum(tensor(7, 11, seed=1), axis=0)
+        hy.sum(tensor(7, 11, 2, 3, 2, seed=1), axis=0)
     assert len(op.launches) == made
     hy.sum(x, axis=1)
     assert len(op.launches) == made + 1
-    hy.sum(tensor(7, 12), axis=0)  # by the launch for all sizes
+    hy.sum(tensor(7, 12, 2, 3, 2), axis=0)  # by the launch for all sizes
     assert len(op.launches) == made + 1
 
 
@@ -54,6 +55,18 @@ def test_scalars_of_one_value_and_several_types() -> None:
     x = hy.asarray([1, 2])
     for _ in range(2):
         assert [(x * k).dtype for k in (1, True, 1.0)] == [hy.int64, hy.int64, hy.float32]
+
+
+@pytest.mark.parametrize("dtype", [hy.float16, hy.bfloat16])
+def test_numbers_beside_storage_dtypes_are_of_float32(dtype) -> None:
+    """Whether one has been made a tensor of that dtype before or not."""
+    x = hy.asarray([0.20996, 3.0, -1.0], dtype=dtype)
+    first = describe(x - 1 / 3), describe(x * 0.1)
+    for number in (1 / 3, 0.1):
+        hy.asarray(number, dtype=dtype), scalar(number, dtype)
+    assert (describe(x - 1 / 3), describe(x * 0.1)) == first
+    wide = hy.astype(x, hy.float32)
+    assert first == tuple([describe(hy.astype(t, dtype)) for t in (wide - 1 / 3, wide * 0.1)])
 
 
 def test_nan_and_zeros_are_not_mixed_up() -> None:

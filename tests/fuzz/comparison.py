@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gc
 import linecache
+import random
 import signal
 import sys
 import time
@@ -17,10 +18,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
 import hybrid as hy
+from hybrid.calls import ledger
 from hybrid.errors import CaptureError, LeakedValueError
 from hybrid.ir import Value
 from tests.staging.harness import close_captures, describe, describe_error, is_of_eager_run, watched
@@ -56,15 +59,20 @@ class Outcome:
 
 
 def check(
-    text: str, gradients: bool, seconds: float = SECONDS, dynamic: bool | None = None
+    text: str,
+    gradients: bool,
+    seconds: float = SECONDS,
+    dynamic: bool | None = None,
+    clock: int | None = None,
 ) -> Outcome:
     """Compare the program of a module (see ``grammar``) with the same program hybridized.
 
-    ``dynamic`` is that of ``hybridize``: False captures for each size.
+    ``dynamic`` is that of ``hybridize``: False captures for each size.  With a ``clock``, the seed
+    of one that is made up, the ledger has other calls run eagerly than on a quiet machine.
     """
     side, calls = "eagerly", 0
     try:
-        with limited(seconds):
+        with limited(seconds), patch.object(ledger, "time", made_up(clock)):
             expected = list(observations(text, gradients, lambda program: program))
             side = "hybridized"
             found = observations(text, gradients, partial(hy.hybridize, dynamic=dynamic))
@@ -88,6 +96,20 @@ def check(
     finally:
         put_away()
     return Outcome("same", calls)
+
+
+def made_up(seed: int | None) -> Any:
+    """In place of the module ``time``: that of a machine on which calls take any time at all."""
+    if seed is None:
+        return time
+    draw, now = random.Random(seed), [0.0]
+    scale = 10 ** draw.uniform(-6.0, -1.5)
+
+    def thread_time() -> float:
+        now[0] += draw.expovariate(1.0) * scale if draw.random() < 0.5 else 1e-6
+        return now[0]
+
+    return types.SimpleNamespace(thread_time=thread_time)
 
 
 def _refused(calls: int, error: CaptureError) -> Outcome:

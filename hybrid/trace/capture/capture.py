@@ -242,9 +242,10 @@ class _CaptureBuilder:
             for key, place in lasting_places.items()
             if place.written and self.changed(place, final[key])
         ]
-        for value in (result, *[value for _, value in written]):
+        contents = [change.after for change in changes]
+        for value in (result, *[value for _, value in written], *contents):
             self.result_builder.known.hand_on(value, self.guards)
-        self.result_builder.share([result, *[v for _, v in written], *[c.after for c in changes]])
+        self.result_builder.share([result, *[v for _, v in written], *contents])
         result_recipe = self.result_builder.recipe_of(result)
         known, places = self.known.argument_leaves, list(lasting_places.values())
         place_writes = [

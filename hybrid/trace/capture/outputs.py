@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from hybrid.core.open_numbers import is_open
+from hybrid.core.own_names import is_constant_tuple
 from hybrid.core.tree import Several, flatten_until, named_parts, stored_items
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import CaptureError, Location
@@ -86,16 +87,16 @@ class KnownValues:
         return argument_leaves(self.leaves)
 
     def hand_on(self, tree: Any, guards: Guards) -> None:
-        """Let runs store and return the tuples in ``tree`` that were there before themselves."""
+        """Let runs store and return tuples in ``tree`` themselves that are older, or constants."""
         seen: set[int] = set()
-        rest = [] if guards.inputs else [tree]
+        rest = [tree]
         while rest:
             value = rest.pop()
             key = id(value)
             if key in self.containers or key in seen:
                 continue
             seen.add(key)
-            if key in guards.known:
+            if is_constant_tuple(value) or (key in guards.known and not guards.inputs):
                 if type(value) is tuple:
                     self.containers[key] = "constant", value
             elif type(value) in CONTAINERS or isinstance(value, tuple):

@@ -21,12 +21,10 @@ def frames() -> Iterator[Any]:
     return author_values(frame)
 
 
-def author_values(frame: Any) -> Iterator[Any]:
+def author_values(frame: FrameType | None) -> Iterator[Any]:
     """Yield the values of the author's variables from ``frame`` outwards, up to the capture."""
-    while frame is not None and id(frame.f_code) not in BOUNDARIES:
-        if not of_package(frame.f_code):
-            yield from [v for n, v in list(frame.f_locals.items()) if not n.startswith(PREFIX)]
-        frame = frame.f_back
+    for each in authors(frame):
+        yield from [v for n, v in list(each.f_locals.items()) if not n.startswith(PREFIX)]
 
 
 class Roots:
@@ -35,17 +33,22 @@ class Roots:
     def __init__(self, values: list[Any], cells: dict[int, str]) -> None:
         self.values = values
         self.cells = cells  # by ids of the cells, the variables that nested functions share
-        self.frame: FrameType | None = sys._getframe(1)
+        # The innermost frame of the program has the values.  Those of its callers are listed now,
+        # for a frame that has returned does not know its caller.
+        self.callers = [*authors(sys._getframe(1))][1:]
 
     def __iter__(self) -> Iterator[Any]:
         yield from self.values
-        frame, callers = self.frame, False  # the innermost frame of the program has the values
-        while frame is not None and id(frame.f_code) not in BOUNDARIES:
-            if not of_package(frame.f_code):
-                if callers:
-                    yield from list(frame.f_locals.values())
-                callers = True
-            frame = frame.f_back
+        for frame in self.callers:
+            yield from list(frame.f_locals.values())
+
+
+def authors(frame: FrameType | None) -> Iterator[FrameType]:
+    """The frames of the program from ``frame`` outwards, up to the capture."""
+    while frame is not None and id(frame.f_code) not in BOUNDARIES:
+        if not of_package(frame.f_code):
+            yield frame
+        frame = frame.f_back
 
 
 def roots_of(found: Mapping[str, Any], before: Roots | tuple[()] = ()) -> Roots:

@@ -14,8 +14,7 @@ from __future__ import annotations
 
 import functools
 import sys
-from collections.abc import Iterator, Mapping
-from types import FrameType
+from collections.abc import Mapping
 from typing import Any
 
 from hybrid import ops
@@ -23,8 +22,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import EagerOnlyError, Location, author_location
 from hybrid.ir.interpreter import current, set_stack, stack
 from hybrid.number import Number
-from hybrid.trace.places.code_owner import of_package
-from hybrid.trace.places.frames import BOUNDARIES, Roots
+from hybrid.trace.places.frames import Roots, authors
 from hybrid.trace.regions.branch import Path, join
 from hybrid.trace.regions.checks import check, fail, flag_of, place_of
 from hybrid.trace.regions.handlers import stop_for
@@ -140,14 +138,7 @@ def require(condition: Tensor | Number, error: BaseException, at: Location | Non
 
 def _roots(tracer: Tracer) -> Roots:
     """All that the author's frames lead to, as they are now."""
-    frames = [*_authors(sys._getframe(1))]
+    frames = [*authors(sys._getframe(1))]
     for handler in tracer.handlers:
         frames += handler.resumes()  # of generators, which wait
     return Roots([value for frame in frames for value in frame.f_locals.values()], {})
-
-
-def _authors(frame: FrameType | None) -> Iterator[FrameType]:
-    while frame is not None and id(frame.f_code) not in BOUNDARIES:
-        if not of_package(frame.f_code):
-            yield frame
-        frame = frame.f_back

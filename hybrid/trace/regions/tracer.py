@@ -82,6 +82,7 @@ from hybrid.trace.regions.ties import Ties, ties_of, write_tied
 from hybrid.trace.regions.value_symbols import Paths, ValueSizes
 from hybrid.trace.values.optional import OptionalValue
 from hybrid.trace.values.traced_text import Entry, mark
+from hybrid.trace.values.varlist import require_known_length
 
 
 @dataclass(eq=False, slots=True)
@@ -260,8 +261,10 @@ class Tracer(ValueSizes, StackedRows):
             value = as_tensor(obj, dtype)  # raises what eager would raise
             attrs = {"shape": (), "value": _plain(value), "dtype": dtype}
             return self.apply(get_op("full"), (), attrs)
-        if isinstance(obj, (list, tuple)) and (holds_tensor(obj) or any_open(*flatten(obj)[0])):
-            return stacked(obj, dtype)
+        if isinstance(obj, (list, tuple)):
+            require_known_length(obj, "an operand")
+            if holds_tensor(obj) or any_open(*flatten(obj)[0]):
+                return stacked(obj, dtype)
         tensor = as_tensor(obj, dtype)
         attrs = {"shape": tensor.shape, "dtype": tensor.dtype, "data": _elements(tensor)}
         return self.apply(get_op("literal"), (), attrs)

@@ -69,6 +69,9 @@ class ValueSizes:
             return None
         if self.parent is not None and not self.unrolls:
             return None  # an index of a loop, perhaps, that is unrolled at the next attempt
+        return self._size_of(number)
+
+    def _size_of(self, number: Tensor) -> Size:
         self.require_path("a size depends on values")
         number = self.traced(number)
         known = self.size_values.get(number.content)
@@ -123,9 +126,7 @@ class ValueSizes:
                 at=author_location(),
                 why="Each of them is planned by itself.",
             )
-        found = self.size_value(number)
-        assert found is not None
-        return found
+        return self._size_of(number)
 
     def _measured(self, op: Op, operand: Tensor, low: int) -> tuple[Tensor, Size]:
         """The result of an op that gives a new symbol its values, and that."""

@@ -15,6 +15,7 @@ table = Table()
 X, Y, Z = f32([1.0, -2.0, 3.0]), f32([4.0, 1.0, 9.0]), f32([4.0, 1.0, -9.0])
 ROWS = (X, Y, Z)
 NUMBERS = (f32(2.0), f32(-2.0), f32(7.0))
+NUMBER = 3
 
 
 def root(v):
@@ -29,6 +30,27 @@ def list_comprehension(x):
         return [root(x + k) for k in (1.0, 0.0, -3.0)]
     except ValueError as e:
         return [e.args[1], x, x]
+
+
+@table.runs(*NUMBERS, covered=False)  # which ends in an error on all its paths
+def what_a_finally_raises_at_the_end_of_a_call(x):
+    """Pending on both ways out of the call, with what the caller's variables held."""
+    ys = [x + 1.0]
+
+    def inner():
+        try:
+            if x < 0:
+                raise NameError
+            return 1
+        finally:
+            NUMBER.attribute = 3
+
+    try:
+        inner()
+        ys = []
+    except AttributeError:
+        ys.append(x)
+    return ys
 
 
 @table.runs(*ROWS)

@@ -293,6 +293,17 @@ def passed_on(x):
     return ys, total(ys), v
 
 
+@table.runs(*STARTS, plans=3)
+def an_operand(x):
+    ys = []
+    if x > 7:
+        ys.append(x)
+    zs = [x * 2]
+    if x > 20:
+        zs.append(x)
+    return x + ys if len(ys) else x, zs * x, x - zs
+
+
 @table.runs(*STARTS)
 def returned_in_the_loop(x):
     ys = []

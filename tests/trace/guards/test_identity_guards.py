@@ -253,3 +253,24 @@ def test_arguments_that_cannot_be_one() -> None:
         )
     )
     require_same(of_arguments(lambda a, x: x if a is a else -x, ([1.0], t(1.0))))
+
+
+def test_constants_of_the_code() -> None:
+    """Each call has the very object: a number, or a tuple that a place then holds."""
+
+    def program(hybridize: Hybridize) -> list[Any]:
+        s = SimpleNamespace(number=None, pair=None, items=[None, None])
+
+        def told(x: Any) -> Any:
+            number, pair, items = s.number, s.pair, [*s.items]
+            s.number, s.pair = 0.37, (1, 2.5)
+            s.items[0], s.items[1] = (), (("a", 0.37), 7)
+            if x > 0:
+                x = x * 2
+            same = [s.items[k] is item for k, item in enumerate(items)]
+            return x, number is s.number, pair is s.pair, pair is not s.pair, same
+
+        told = hybridize(told)
+        return [told(t(v)) for v in (1.0, -1.0, 2.0)]
+
+    require_same(program)
