@@ -211,6 +211,9 @@ class Leaving:
 # Interrupts that wait -----------------------------------------------------------------------------
 
 
+_SIGNALS = tuple(sorted(map(int, _signal.valid_signals())))
+
+
 class handlers_wait:
     """Run the handlers of signals that come within the ``with`` behind it, each once.
 
@@ -229,7 +232,7 @@ class handlers_wait:
         self.came: dict[int, None] = {}
         if not self.needed or threading.current_thread() is not threading.main_thread():
             return
-        for number in _signal.valid_signals():
+        for number in _SIGNALS:
             handler = _signal.getsignal(number)
             if callable(handler) and (
                 self.interrupts or handler is not _signal.default_int_handler

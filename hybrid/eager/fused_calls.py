@@ -17,7 +17,7 @@ from hybrid.eager.execution import EAGER, Eager, in_float32, prepare, stored_res
 from hybrid.eager.launch import Launch
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
-from hybrid.ir.interpreter import interpreting
+from hybrid.ir.interpreter import apart
 from hybrid.ir.record import is_recording, record_call
 from hybrid.memory import native
 from hybrid.ops.communication.layout_op import is_laid
@@ -225,7 +225,7 @@ def plan_of(name: str, call: Callable[..., Sequence[Tensor]], types: Sequence[Te
     """
     writer = _GraphWriter(name)
     tensors = [make_tensor(type, writer.builder.param(type)) for type in types]
-    with interpreting(writer):
+    with apart(writer):
         made = call(*tensors)
     return make_plan(optimized(writer.builder.finish([t.content for t in made])))
 
@@ -325,7 +325,7 @@ def watched(call: Callable[..., Any], tensors: tuple[Tensor, ...], plan: bool) -
     if len({id(x) for x in tensors}) < len(tensors):  # one given twice is two, as others may be
         tensors = tuple([make_tensor(x.type, x.content) for x in tensors])
     watcher = _Watcher(tensors)
-    with interpreting(watcher):
+    with apart(watcher):
         result = call(*tensors)
     return result, watcher.launch(result, plan)
 
@@ -334,5 +334,5 @@ def learned(call: Callable[..., Any], tensors: tuple[Tensor, ...]) -> _Recipe | 
     """What calls the ops of ``call`` one by one, as gradients need; None if nothing can."""
     tensors = tuple([make_tensor(x.type, x.content) for x in tensors])
     watcher = _Watcher(tensors)
-    with interpreting(watcher):
+    with apart(watcher):
         return watcher.recipe(call(*tensors))

@@ -8,11 +8,14 @@ that a thread's stack is put back, whatever an interrupt has left there, by one 
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, Protocol
+
+from hybrid.core.exceptions import handlers_wait
 
 if TYPE_CHECKING:
     from hybrid.ir.op import Op
@@ -169,6 +172,30 @@ class interpreting:
 
     def __exit__(self, *_error: object) -> None:
         set_stack(self.around)
+
+
+class apart(interpreting):
+    """``interpreting`` for work of the library's own, of which what comes between is no part.
+
+    Handlers of signals and finalizers may compute, too: they come behind it.
+    """
+
+    __slots__ = ("collects", "waiting")
+
+    def __enter__(self) -> None:
+        needed = not stack()
+        self.waiting = handlers_wait(needed=needed)
+        self.waiting.__enter__()
+        self.collects = needed and gc.isenabled()
+        if self.collects:
+            gc.disable()
+        super().__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        super().__exit__(*error)
+        if self.collects:
+            gc.enable()
+        self.waiting.__exit__(*error)
 
 
 def _forked() -> None:

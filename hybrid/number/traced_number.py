@@ -192,16 +192,20 @@ class Number:
         """The float64 tensor of ``float(self)``."""
         return self.tensor if self.kind == "float" else ops.cast(self.tensor, dtype=float64)
 
-    def position(self, size: Any, refuse: Callable[[int], Any]) -> Tensor:
+    def position(
+        self, size: Any, refuse: Callable[..., Any], numbers: Sequence[Any] = ()
+    ) -> Tensor:
         """The int64 tensor of an index into an axis of ``size``.
 
-        Where it is out of range ``refuse``, which raises, gets the index when the plan runs.
+        Where it is out of range ``refuse``, which raises, gets the index and what the ``numbers``
+        (sizes that are open here) are when the plan runs.
         """
         if self.kind != "int":
             self.need_value("an index or size")
         outside = self.outside(-size, size - 1)
         if outside is not None:
-            check(ops.logical_not(outside), refuse, (self.tensor,), (OutOfRangeError,))
+            given = self.tensor, *[current().lift(n, int64) for n in numbers]
+            check(ops.logical_not(outside), refuse, given, (OutOfRangeError,))
         return self.tensor
 
     def from_front(self, size: Any) -> Tensor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hybrid as hy
+from hybrid.errors import OutOfRangeError
 from hybrid.ir import parse
 from hybrid.passes import run_pipeline
 from tests.calls import open_loops as open_loops  # which adds to the programs
@@ -83,3 +84,32 @@ def test_strict_zips_of_open_axes(over_a_range: bool) -> None:
         with pytest.raises(ValueError, match="zip") as found:
             hybridized(x, y)
         assert found.value.args == expected.value.args
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        lambda c, y: y[c],
+        lambda c, y: hy.stack([y, y, y])[c, 0],
+        lambda c, y: hy.outer(y, y)[None, c, c],
+        lambda c, y: y[c - 9],
+    ],
+)
+def test_errors_at_run_time_say_the_sizes_of_the_call(item) -> None:
+    def program(x, y):
+        at, total = 0, 0.0
+        while at < x.shape[0]:
+            total = total + hy.sum(item(at, y))
+            at += 2
+        return total
+
+    def outcome(function, x, y):
+        try:
+            return describe(function(x, y))
+        except OutOfRangeError as error:
+            return error.args
+
+    hybridized = hy.hybridize(program)
+    for first, second in ((3, 3), (4, 4), (7, 4), (9, 5), (3, 10), (8, 9)):
+        x, y = hy.ones(first), hy.ones(second)
+        assert outcome(hybridized, x, y) == outcome(program, x, y)

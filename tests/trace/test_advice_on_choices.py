@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hybrid as hy
-from tests.advice import P, Row, around, check, named
+from tests.advice import P, Row, S, around, check, named
 
 NAMES = ("grow", "shrink")
 
@@ -242,6 +242,25 @@ def kind_asked_with_isinstance(x):
     return x * 2 if isinstance(n, int) else x
 
 
+def a_list_from_outside_or_another(x):
+    rows = [x]
+    if hy.sum(x) > 0:
+        rows = [x] if hy.sum(x) > 9 else S.items
+    return rows
+
+
+def a_new_list_of_that_from_outside(x):
+    rows = [x]
+    if hy.sum(x) > 0:
+        rows = [x] if hy.sum(x) > 9 else list(S.items)
+    return rows
+
+
+def a_list_from_outside_by_one_condition(x):
+    total = hy.sum(x)
+    return [x] if not total > 0 or total > 9 else S.items
+
+
 ROWS = [
     Row(two_structures, "the same type, shape and structure on both paths", (one_structure,)),
     Row(two_texts, "use an int in place of the text, and look the text up outside: NAMES[code]",
@@ -256,6 +275,9 @@ ROWS = [
     Row(zipped_with_a_dict, "make a list of the dict first", (zipped_with_a_list_of_it,)),
     Row(a_list_that_is_one_of_two, "bind a new list on every path, or change the old one in place "
         "on every path", (a_new_list_on_each_path, the_old_one_on_each_path)),
+    Row(a_list_from_outside_or_another, "make a new list of the one from outside, or bind it under "
+        "a condition that stands in no branch and no loop",
+        (a_new_list_of_that_from_outside, a_list_from_outside_by_one_condition)),
     Row(asked_which_it_is, "compare what they hold, or keep a flag beside them",
         (asked_for_a_flag, compared_by_what_it_holds)),
     Row(written_of_two_dtypes, "bind the name to a new tensor (x = x + 1), or give both branches "

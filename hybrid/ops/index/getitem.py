@@ -454,7 +454,9 @@ def _select(type: TensorType, key: Any) -> Selection:
             ahead = len(shape)
         special.append(position)
         if is_traced_number(item):
-            item.position(n, partial(_require_inside_one, type, axis))
+            opened = tuple([at for at, size in enumerate(type.shape) if isinstance(size, Size)])
+            refuse = partial(_require_inside_one, type, axis, opened)
+            item.position(n, refuse, [type.shape[at] for at in opened])
             arrays.append((axis, item))
             start.append(0)
             size.append(n)
@@ -507,8 +509,13 @@ def _require_inside(type: TensorType, axis: int, low: int, high: int) -> None:
             )
 
 
-def _require_inside_one(type: TensorType, axis: int, index: int) -> None:
-    _require_inside(type, axis, index, index)
+def _require_inside_one(
+    type: TensorType, axis: int, opened: tuple[int, ...], index: int, *sizes: int
+) -> None:
+    """``_require_inside`` for a type whose ``opened`` axes have these sizes."""
+    here = dict(zip(opened, sizes, strict=True))
+    shape = tuple([here.get(at, size) for at, size in enumerate(type.shape)])
+    _require_inside(tensor_type(type.dtype, shape), axis, index, index)
 
 
 def _merged(sizes: list[int], numbers: list[Any]) -> Any:

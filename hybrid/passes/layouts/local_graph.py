@@ -15,7 +15,6 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from hybrid.core.exceptions import handlers_wait
 from hybrid.core.layouts import (
     PARTIAL,
     Held,
@@ -32,7 +31,7 @@ from hybrid.core.layouts import (
 from hybrid.core.types import TensorType
 from hybrid.errors import Location, ShapeError
 from hybrid.ir import Builder, Graph, Node, Value, inlined
-from hybrid.ir.interpreter import interpreting, stack
+from hybrid.ir.interpreter import apart
 from hybrid.ops.communication.layout_op import laid_out, layout_of
 from hybrid.ops.support.shared_work import SharedWay
 from hybrid.passes.layouts.layout_choice import LayoutChoice, has_rule
@@ -250,7 +249,7 @@ def computed_by(
     types = [part_of(v.type, p, axis) for v, p in zip(node.results, way.results, strict=True)]
     builder = work.builder
     if way.compute is not None:
-        with handlers_wait(needed=not stack()), interpreting(work):
+        with apart(work):
             made = way.compute(work, *operands, **node.attributes)
         results = made if isinstance(made, tuple) else (made,)
     else:

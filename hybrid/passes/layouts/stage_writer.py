@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from hybrid.core.layouts import PARTIAL, MeshAxis, Placement, Split, cut
 from hybrid.ir import Builder, Graph, Node, Value
-from hybrid.ir.interpreter import interpreting
+from hybrid.ir.interpreter import apart
 from hybrid.ops.communication.layout_op import layout_of, rows_of
 from hybrid.passes.layouts.held_stages import is_holding, part_here
 from hybrid.passes.layouts.local_graph import computed_by
@@ -146,7 +146,7 @@ class RankWriter:
             self._put(self.makers[value], at)
             return self.parts[value, place, at]
         if self.small.is_filled(value):
-            with interpreting(self.works[at]):
+            with apart(self.works[at]):
                 found = self.works[at].constant(self.makers[value], place)
         else:
             found = self.works[at].moved_to(self._as_whole(value), None, place, value.type)
@@ -227,7 +227,7 @@ class RankWriter:
     def _add(self, value: Value, part: Value) -> None:
         """Add the term of one microbatch to those before it."""
         before = self.sums.get(value)
-        with interpreting(self.works[0]):
+        with apart(self.works[0]):
             self.sums[value] = part if before is None else self.works[0].call("add", before, part)
 
     def _receive(self, value: Value, at: int, source: int) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 from hybrid.core.layouts import PARTIAL, Held, MeshAxis, Placement, Split, nothing_of, part_of
 from hybrid.core.types import STORED, TensorType, float32, int64
 from hybrid.ir import Builder, Node, Op, Value, get_op
-from hybrid.ir.interpreter import interpreting
+from hybrid.ir.interpreter import apart
 
 
 class Work:
@@ -112,7 +112,7 @@ class Work:
         """
         if now == then:
             return x
-        with interpreting(self):
+        with apart(self):
             if isinstance(now, Held):
                 every = self.sent_to_all(x, now.rank, type)
                 return self.moved_to(every, None, then, type)

@@ -464,8 +464,9 @@ class StagedFor(StagedLoop):
         self.widened.clear()  # of what was there before the first iteration
         if not self.is_static():
             with self.inside(self.parent):
-                there = self.go if self.stream is not None else truth(self.length > 0)
-                self.enter_branch(there, self.before)
+                there = self.go if self.stream is not None else self.length > 0
+                if there is not True:  # as of a list with an item that is there
+                    self.enter_branch(truth(there), self.before)
         self.path = self.peeled
         self.load(self.before)
         with self.inside(self.parent):

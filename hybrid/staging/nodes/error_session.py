@@ -195,12 +195,11 @@ class ErrorSession(Staged):
     def _met(self, tracer: Any, pred: Any, first: Path, second: Path) -> Names:
         after = dict.fromkeys([*sorted(self.site.after), *self._of_users()], UNBOUND)
         names = join(tracer, pred, first, second, after, self.at)
-        if not (first.ended and second.ended):
-            return names
-        if tracer is not self.tracer:
-            tracer.path.raised = first.raised or second.raised
-            tracer.path.diverged = not tracer.path.raised
-        return None
+        ended = first.ended and second.ended
+        if tracer is not self.tracer:  # where the body has ended by an error, a clause may go on
+            tracer.path.raised = ended and (first.raised or second.raised)
+            tracer.path.diverged = ended and not tracer.path.raised
+        return None if ended else names
 
     def _one_taken(self, tracer: Any, pending: PendingError) -> Passes:
         if pending.stop is self:

@@ -19,7 +19,7 @@ from hybrid.autodiff.record_values import Aliases
 from hybrid.core.dataclass import dataclass, replace
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.ir import Builder, Graph, Node, Value
-from hybrid.ir.interpreter import interpreting
+from hybrid.ir.interpreter import apart
 from hybrid.ir.record import recording
 from hybrid.ops.flow.control import FLAG, cond, for_, while_
 from hybrid.trace.alias.carried_aliases import CarriedAliases, Holds
@@ -124,26 +124,26 @@ class _Side:
 
     def value(self, holds: Holds) -> Value:
         if isinstance(holds, bool):
-            with interpreting(self.tracer), recording(False):
+            with apart(self.tracer), recording(False):
                 holds = flag(holds)
         return holds.content
 
     def both(self, a: Holds, b: Holds) -> Holds:
         if isinstance(a, bool) or isinstance(b, bool):
             return (b if a else False) if isinstance(a, bool) else a if b else False
-        with interpreting(self.tracer), recording(False):
+        with apart(self.tracer), recording(False):
             return ops.logical_and(a, b)
 
     def any(self, a: Holds, b: Holds) -> Holds:
         if isinstance(a, bool) or isinstance(b, bool):
             return (True if a else b) if isinstance(a, bool) else True if b else a
-        with interpreting(self.tracer), recording(False):
+        with apart(self.tracer), recording(False):
             return disjoined(a, b)
 
     def negated(self, a: Holds) -> Holds:
         if isinstance(a, bool):
             return not a
-        with interpreting(self.tracer), recording(False):
+        with apart(self.tracer), recording(False):
             return ops.logical_not(a)
 
     # Values -----------------------------------------------------------------------------------
@@ -221,7 +221,7 @@ class _Side:
         return found
 
     def _aliases_of_loop(self, node: Node, at: int) -> dict[Value, Holds]:
-        with interpreting(self.tracer), recording(False):
+        with apart(self.tracer), recording(False):
             if node not in self.loops:
                 tensors = [make_tensor(v.type, v) for v in node.operands]
                 attrs, trips = node.attributes, tensors[0]

@@ -20,7 +20,7 @@ from hybrid.core.dataclass import dataclass
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import Location
 from hybrid.ir import Builder, Graph, Node, Value
-from hybrid.ir.interpreter import interpreting
+from hybrid.ir.interpreter import apart
 from hybrid.ir.record import recording
 from hybrid.trace.capture.captured_graph import Capture, Source
 from hybrid.trace.places.address import Address
@@ -108,6 +108,6 @@ def _sum(old: Value, new: Value, at: Location | None) -> tuple[list[Node], Value
     tracer = Tracer(builder=Builder("sum"))
     tracer.located = at
     tracer.owned |= {old, new}
-    with interpreting(tracer), recording(False):
+    with apart(tracer), recording(False):
         found = make_tensor(old.type, old) + make_tensor(new.type, new)
     return tracer.builder.nodes, found.content

@@ -42,6 +42,7 @@ from hybrid.trace.places.code_owner import MISSING, has_attributes
 from hybrid.trace.places.differences import ContainerDifference, item_writes
 from hybrid.trace.places.objects import CONTAINERS, attributes, is_authors, is_plain
 from hybrid.trace.places.place import CONTENT, refuse_diverged
+from hybrid.trace.places.stand_ins import StandIn
 from hybrid.trace.regions.tracer import Cell, Tracer
 from hybrid.trace.values.deferred import Deferred, DeferredText
 from hybrid.trace.values.optional import OptionalValue, is_optional
@@ -174,6 +175,7 @@ class ResultBuilder:
         self.objects: list[ObjectRecipe] = []  # of the objects that each run makes anew
         self.object_of: dict[int, int] = {}  # by the ids of those that the capture has made
         self.shared: set[int] = set()  # ids of its lists and dicts that are in several places
+        self.chosen: dict[int, StandIn] = {}  # by ids, what may be an object from outside
         # Containers from outside that runs hand on, by their ids.
         self.outer_containers: dict[int, Any] = {}
         self.keep: list[Any] = []
@@ -183,6 +185,7 @@ class ResultBuilder:
 
         A run makes one of each, so that they are one list afterwards, too.
         """
+        self.chosen = self.root.stand_ins.chosen(self.root.is_known)
         seen: set[int] = set()
         rest = list(trees)
         while rest:
@@ -221,7 +224,9 @@ class ResultBuilder:
         """Return the recipe of ``tree``."""
         if is_optional(tree):
             self.refuse_either("an item" if isinstance(tree.error, KeyError) else "an attribute")
-        stops = self.known.containers.keys() | self.shared if self.shared else self.known.containers
+        stops = self.known.containers
+        if self.shared or self.chosen:
+            stops = stops.keys() | self.shared | self.chosen.keys()
         leaves, structure = flatten_until(tree, stops)
         return TreeRecipe(structure, tuple(self.leaf(leaf) for leaf in leaves))
 
@@ -233,6 +238,8 @@ class ResultBuilder:
             if kind == "constant":
                 self.outer_containers[id(leaf)] = leaf
             return found
+        if id(leaf) in self.chosen:
+            return "either", self.one_of(self.chosen[id(leaf)])
         if id(leaf) in self.shared:
             return "object", self.object(leaf)
         if self.root.indefinite_values and isinstance(leaf, (Tensor, Number)):
@@ -289,6 +296,27 @@ class ResultBuilder:
         whole = isinstance(value, (list, tuple, dict))
         leaf = ("tree", self.recipe_of(value)) if whole else self.leaf(value)
         return OptionalLeaf(leaf, self.leaf(optional.flag)[1], ("constant", other))
+
+    def one_of(self, standing: StandIn) -> OptionalLeaf:
+        """Return the OptionalLeaf of what stands for two objects, of which one is from outside."""
+        made, flag = standing.made, standing.flag
+        if not self.root.owns(flag):
+            kind = type(made).__name__
+            raise CaptureError(
+                f"{self.root.builder.name} returns or stores a {kind} that is one from outside or "
+                "another, as a condition inside a branch or loop says",
+                at=standing.at or self.known.at,
+                why="Which object it is would be known there alone.",
+                fix=f"make a new {kind} of the one from outside, or bind it under a condition that "
+                "stands in no branch and no loop",
+            )
+        leaves = [
+            self.leaf(place)
+            if id(place) in self.chosen or self.root.is_known(place)
+            else ("object", self.object(made))
+            for place in standing.places
+        ]
+        return OptionalLeaf(leaves[0], self.leaf(flag)[1], leaves[1])
 
     def of_any_kind(self, flags: Sequence[Any], parts: Sequence[Any]) -> tuple[str, Any]:
         """Return (kind, what) for a number whose Python type only the run knows."""

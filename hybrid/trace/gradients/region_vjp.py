@@ -19,7 +19,7 @@ from hybrid.core.dataclass import dataclass
 from hybrid.core.types import TensorType, bool_, tensor_type
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.ir import Builder, Graph, Node, Value
-from hybrid.ir.interpreter import current, interpreting
+from hybrid.ir.interpreter import apart, current
 from hybrid.ir.record import Leaf, node_of, record_call, recording, with_regions
 from hybrid.ops.flow.control import FLAG
 from hybrid.trace.regions.build import live
@@ -278,4 +278,4 @@ def _repeatable(
 
 def opened(tape: Tape) -> Any:
     """The context in which op calls become backward nodes of ``tape``."""
-    return interpreting(tape)
+    return apart(tape)

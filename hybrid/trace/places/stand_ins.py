@@ -24,11 +24,15 @@ from hybrid.trace.places.place import reachable
 
 @dataclass(frozen=True, slots=True, eq=False)
 class StandIn:
-    """An object ``made`` that stands for one of ``places``, chosen by the run at line ``at``."""
+    """An object ``made`` that stands for one of ``places``, chosen by the run at line ``at``.
+
+    Of two places it is the first where the ``flag`` holds, if there is one.
+    """
 
     made: Any
     places: tuple[Any, ...]
     at: Location | None
+    flag: Any = None
 
 
 @dataclass(eq=False, slots=True)
@@ -38,9 +42,18 @@ class StandIns:
     made: dict[int, StandIn] = field(default_factory=dict)
     written: set[int] = field(default_factory=set)  # ids of those that were
 
-    def add(self, made: Any, places: Sequence[Any], at: Location | None) -> None:
+    def add(self, made: Any, places: Sequence[Any], at: Location | None, flag: Any = None) -> None:
         """Note that ``made`` stands for one of ``places``."""
-        self.made[id(made)] = StandIn(made, tuple(places), at)
+        self.made[id(made)] = StandIn(made, tuple(places), at, flag)
+
+    def chosen(self, is_known: Callable[[Any], bool]) -> dict[int, StandIn]:
+        """Those that a flag chooses, of which one is known and is to stay what it is; by ids."""
+        return {
+            key: standing
+            for key, standing in self.made.items()
+            if standing.flag is not None
+            and any(map(is_known, self._places(standing.made).values()))
+        }
 
     def will_write(self, owner: Any, is_known: Callable[[Any], bool]) -> None:
         """Raise if a write to ``owner`` would be visible in an object that only the run chooses."""

@@ -145,7 +145,7 @@ class Merge:
         else:
             made = blank(type(a))
             build = self._objects(a, b, name)
-        self.first.region.stand_ins.add(made, (a, b), self.at)
+        self.first.region.stand_ins.add(made, (a, b), self.at, self.pred)
         return made, build
 
     def contents(self, a: Any, b: Any, name: str) -> Build:

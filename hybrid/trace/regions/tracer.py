@@ -17,7 +17,6 @@ import numpy as np
 from hybrid import ops
 from hybrid.autodiff.presence import OptionalCt, neutral, presence_of
 from hybrid.core.dataclass import dataclass, field
-from hybrid.core.exceptions import handlers_wait
 from hybrid.core.imports import above
 from hybrid.core.open_numbers import any_open, size_of, sizes_of_ints
 from hybrid.core.size_functions import SizeValue, size_function
@@ -43,7 +42,7 @@ from hybrid.errors import (
     author_location,
 )
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
-from hybrid.ir.interpreter import current, interpreting, stack
+from hybrid.ir.interpreter import apart, current
 from hybrid.ir.record import (
     AnyRecord,
     Boundary,
@@ -662,7 +661,7 @@ def region_of(
     tracer = Tracer(builder=Builder(name), many=current().many)
     values = [tracer.builder.param(type) for type in types]
     tracer.owned.update(values)
-    with handlers_wait(needed=not stack()), interpreting(tracer), recording(False):
+    with apart(tracer), recording(False):
         results = function(*[make_tensor(v.type, v) for v in values])
         return tracer.builder.finish([tracer.traced(t).content for t in results])
 

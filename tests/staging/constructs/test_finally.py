@@ -43,6 +43,23 @@ def raised_in_a_clause(x):
 
 
 @table.runs(*NUMBERS)
+def an_else_that_always_raises(x):
+    """Where a clause has caught something, the code goes on."""
+    try:
+        if x < 0:
+            raise KeyError("below", x)
+        if x > 1:
+            raise ValueError
+    except ValueError:
+        x = x * 3
+    else:
+        raise KeyError("between", x)
+    finally:
+        print("finally")
+    return x
+
+
+@table.runs(*NUMBERS)
 def caught_around_it(x):
     try:
         try:

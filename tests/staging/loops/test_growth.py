@@ -305,6 +305,14 @@ def an_operand(x):
 
 
 @table.runs(*STARTS)
+def a_sum_of_at_least_one(x):
+    y = None
+    if x > 7:
+        y = sum([hy.stack([x, x]), x * 2])
+    return sum([w for w in [y, hy.stack([x, x])] if w is not None], x)
+
+
+@table.runs(*STARTS)
 def returned_in_the_loop(x):
     ys = []
     while x < 150:

@@ -25,6 +25,7 @@ import pytest
 import hybrid as hy
 from hybrid.core.types import tensor_type
 from hybrid.errors import CaptureError
+from hybrid.ir import get_op
 from hybrid.ir.interpreter import stack
 from hybrid.ir.record import mode
 from hybrid.trace.capture.surroundings import surrounded
@@ -295,6 +296,58 @@ def test_handlers_of_signals_wait_while_a_library_graph_is_made():
     finally:
         signal.signal(signal.SIGUSR1, before)
     assert seen == [1, ()]
+
+
+def endless_sums(x):
+    total = hy.zeros(())
+    while total < 4:
+        total = total + hy.sum(hy.tanh(x))
+        x = x * total
+    return total * x
+
+
+def steps_of_any_kind():
+    """Eager code, a capture with a loop, and gradients of both, at sizes of their own."""
+    x = hy.asarray([1.0, -2.0, 3.0, 0.5, 0.25, 2.0, 1.5])
+    x.requires_grad = True
+    y = hy.tanh(x) * 2 + hy.softmax(x)
+    loss = hy.nn.functional.cross_entropy(hy.reshape(y, (1, 7)), hy.asarray([1]))
+    loss.backward()
+    w = hy.asarray([1.0, 2.0])
+    w.requires_grad = True
+    product = hy.hybridize(endless_sums)(w)
+    hy.sum(product).backward()
+    return [t.tolist() for t in (y, loss, x.grad, product, w.grad)]
+
+
+def test_handlers_of_signals_that_come_at_every_return_of_the_library():
+    """They compute beside whatever the library traces, eager code that is met first included."""
+    stacks, busy = [], False
+
+    def heard(*_):
+        stacks.append(stack())
+        assert (hy.sin(hy.zeros(5)) + 2.0).tolist() == [2.0] * 5
+
+    def at_return(_frame, event, _argument):
+        nonlocal busy
+        if event == "return" and not busy and stack():
+            busy = True
+            try:
+                signal.raise_signal(signal.SIGUSR1)
+            finally:
+                busy = False
+
+    before = signal.signal(signal.SIGUSR1, heard)
+    for name in ("tanh", "multiply", "softmax", "add", "sum"):
+        get_op(name).launches.clear()
+    sys.setprofile(at_return)
+    try:
+        found = steps_of_any_kind()
+    finally:
+        sys.setprofile(None)
+        signal.signal(signal.SIGUSR1, before)
+    assert len(stacks) > 100 and not any(stacks)
+    assert found == steps_of_any_kind()
 
 
 def test_a_handler_that_the_author_sets_meanwhile_stays(counter):

@@ -244,6 +244,16 @@ def an_object_that_shares_a_list(st, x, y, s):
     return SimpleNamespace(a=ys, b=SimpleNamespace(a=ys)), ys
 
 
+def a_list_of_the_state_or_a_new_one(st, x, y, s):
+    ys, zs = [x], [y]
+    if s > 0:
+        ys = st.items
+    if s > 1:
+        zs = ys
+    st.again = zs
+    return ys, {"zs": zs, "d": st.table if s < 1 else {"v": y}}, ys
+
+
 PROGRAMS: list[Callable[..., Any]] = [
     rebound_on_one_path, one_of_the_arguments, unchanged_argument, chosen_twice, nested,
     kept_in_state, state_or_new, in_a_container, lazy, early, through_a_function, handled,
@@ -251,7 +261,7 @@ PROGRAMS: list[Callable[..., Any]] = [
     one_before_the_loop, bound_in_the_loop, nested_loops, attribute_in_a_loop, let_go_in_a_loop,
     beside_a_list_that_grows, beside_a_list_that_grows_in_a_loop,
     a_list_in_two_places, a_list_that_grows_in_two_places,
-    an_object_that_shares_a_list,
+    an_object_that_shares_a_list, a_list_of_the_state_or_a_new_one,
 ]  # fmt: skip
 
 
