@@ -448,6 +448,8 @@ def author_location() -> Location | None:
     return Location(path, line, linecache.getline(path, line).strip())
 
 
+# Those that a kernel raises for what it finds in its operands, as eager code does.
+RAISED_BY_KERNELS = (OutOfRangeError, LinearAlgebraError)
 OF_CAPTURE = (CaptureError, GraphError, NativeError)  # those that eager code would not raise
 
 # Folders of code that only a capture runs.

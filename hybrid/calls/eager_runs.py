@@ -24,6 +24,7 @@ from hybrid.calls.recapture_reasons import (
     why_unpaid,
 )
 from hybrid.core.dataclass import cached_attribute
+from hybrid.core.exceptions import carried
 from hybrid.core.tree import flatten, stored_items
 from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import STATE
@@ -208,6 +209,17 @@ class EagerRuns:
         lost = {at: None for at, (tensor, was) in made.items() if tensor.content is not was}
         refuse_lost(self.name, given, lost, call.names)
         return result
+
+    def again(
+        self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any], error: Exception
+    ) -> Any:
+        """The eager run of a call that a kernel has ended, with nothing written.
+
+        It raises ``error`` once more, behind what eager code writes before it.
+        """
+        if carried(error) or not planned.may_run_again:
+            raise error
+        return self.as_is(args, kwargs)
 
     def rested(self, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """The result of a call while calls rest; LOOK if its plan is to be looked for."""

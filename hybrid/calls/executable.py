@@ -50,6 +50,7 @@ from hybrid.trace.capture.captured_graph import (
 )
 from hybrid.trace.gradients.region_vjp import kinds_of, tensors_of
 from hybrid.trace.gradients.replay_run import followed
+from hybrid.trace.guards.constants import lasting_call
 from hybrid.trace.regions.build import replay
 
 NEVER = 1 << 62
@@ -219,6 +220,13 @@ class Planned:
             whole=whole,
         )
         return QueuedBinding(bound, self.run).write().at(bound)
+
+    @cached_attribute
+    def may_run_again(self) -> bool:
+        """Whether eager code would have written what a run leaves undone that a kernel ends."""
+        capture = self.capture
+        written = bool(capture.writes or capture.place_writes) and not capture.turned
+        return written and not any(map(lasting_call, capture.graph.nodes))
 
     @property
     def replays(self) -> bool:

@@ -26,6 +26,7 @@ from hybrid.core.tree import flatten
 from hybrid.eager.streams import submit
 from hybrid.eager.thread_state import STATE, as_before
 from hybrid.errors import (
+    RAISED_BY_KERNELS,
     ArgumentError,
     ArgumentTypeError,
     CaptureError,
@@ -166,15 +167,14 @@ class Hybridized(StagedCalls):
                             return self._due(planned, args)
                 except CutShortError as error:
                     self._take_lengths(error)
+                except RAISED_BY_KERNELS as error:
+                    return self._runs.again(planned, args, kwargs, error)
         return self._general(args, kwargs)
 
     def _general(
         self, args: Sequence[Any], kwargs: dict[str, Any], planned: Planned | None = None
     ) -> Any:
-        """A call of any arguments: find the plan by the whole key, or capture.
-
-        ``planned`` is the one that serves it, where that is known.
-        """
+        """A call of any arguments: find what serves it (``planned``, if known), or capture it."""
         begin = self._runs.now()
         if self._table.unpaid and planned is None:
             result = self._runs.unpaid_again(args, kwargs, begin)
@@ -242,7 +242,8 @@ class Hybridized(StagedCalls):
         if planned.capture.outside is not None:
             refuse_shared(self._name(), (args, kwargs), planned.capture.outside)
         if planned.written_arguments:
-            self._refuse_lost(planned, args, kwargs)
+            names = Call(self.function, args, kwargs).names
+            refuse_lost(self._name(), flatten((args, kwargs))[0], planned.written_arguments, names)
         batches = bool(ACTIVE) and current().batches
         strict = self.options["fallback"] != "eager" and not batches
         turned = planned.capture.turned
@@ -259,9 +260,12 @@ class Hybridized(StagedCalls):
             return self._staged(planned, args, kwargs, leaves, given)
         if ACTIVE and current().queues:
             return planned.queued(*given)
-        if calls >= planned.due:
-            return self._runs.timed(planned, args, kwargs, given, begin)
-        return planned.run(*given)
+        try:
+            if calls >= planned.due:
+                return self._runs.timed(planned, args, kwargs, given, begin)
+            return planned.run(*given)
+        except RAISED_BY_KERNELS as error:
+            return self._runs.again(planned, args, kwargs, error)
 
     def _due(self, planned: Planned, args: Sequence[Any]) -> Any:
         """A call of plain tensors that is timed, with another look for its plan."""
@@ -283,11 +287,6 @@ class Hybridized(StagedCalls):
                 served = next(filter(None, [f.serving(call.leaves) for f in families]), None)
             sizes = families[0] if families else None
         return PlanRequest(call, family, sizes, served)
-
-    def _refuse_lost(self, planned: Planned, args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        given, _ = flatten((args, kwargs))
-        names = Call(self.function, args, kwargs).names
-        refuse_lost(self._name(), given, planned.written_arguments, names)
 
     def _leaves(self, args: Sequence[Any], kwargs: dict[str, Any]) -> tuple[list[Any], Hashable]:
         """The leaves of the arguments, and the key of the call."""

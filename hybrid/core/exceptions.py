@@ -134,6 +134,7 @@ def is_handler(frame: FrameType, interrupted: FrameType) -> bool:
 Put = Callable[..., None]  # what puts it in force, given what the call has been given
 
 _KEY, _LAST = "_hybrid_remains", "_hybrid_remains_last"
+_taken = threading.local()  # .last: the identity of the error from which that was last taken
 
 
 def leave(error: BaseException, put: Put) -> None:
@@ -155,7 +156,14 @@ def leave_last(error: BaseException, put: Callable[[], None]) -> None:
 def taken(error: BaseException) -> Put | None:
     """What ``error`` carries, and does no longer."""
     last = vars(error).pop(_LAST, None)
-    return vars(error).pop(_KEY, None if last is None else lambda *_given: last())
+    found = vars(error).pop(_KEY, None if last is None else lambda *_given: last())
+    _taken.last = None if found is None else id(error)
+    return found
+
+
+def carried(error: BaseException) -> bool:
+    """Whether ``error``, which is the last one of this thread, has carried what was written."""
+    return getattr(_taken, "last", None) == id(error)
 
 
 class Leaving:

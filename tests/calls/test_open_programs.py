@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import hybrid as hy
-from hybrid.errors import OutOfRangeError
+from hybrid.errors import CaptureError, OutOfRangeError
 from hybrid.ir import parse
 from hybrid.passes import run_pipeline
 from tests.calls import open_loops as open_loops  # which adds to the programs
@@ -113,3 +113,89 @@ def test_errors_at_run_time_say_the_sizes_of_the_call(item) -> None:
     for first, second in ((3, 3), (4, 4), (7, 4), (9, 5), (3, 10), (8, 9)):
         x, y = hy.ones(first), hy.ones(second)
         assert outcome(hybridized, x, y) == outcome(program, x, y)
+
+
+def told_of_an_error(x, y):
+    try:
+        return x @ y
+    except Exception as error:
+        return str(error), repr(error)
+
+
+def an_index_that_may_be_outside(x, y):
+    found = []
+    for t in (x, y):
+        try:
+            found.append(t[4])
+        except IndexError as error:
+            found.append(hy.zeros(()) + len(error.args))
+    return found
+
+
+def an_error_on_the_other_path(x, y):
+    p = 0
+    try:
+        if hy.sum(x) < 0:
+            p = x @ y
+        p = 1
+    except Exception:
+        p = 2
+    return p
+
+
+def an_error_beside_another(x, y):
+    try:
+        if hy.sum(x) > 0:
+            raise TypeError("positive")
+        x = x @ y
+    except ValueError:
+        pass
+    return x
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        told_of_an_error,
+        an_index_that_may_be_outside,
+        an_error_on_the_other_path,
+        an_error_beside_another,
+    ],
+)
+def test_errors_that_say_sizes_and_are_caught(program) -> None:
+    """Where a handler takes one, a call is captured for its own sizes."""
+
+    def outcome(function, *args):
+        try:
+            return describe(function(*args))
+        except TypeError as error:
+            return error.args
+
+    for ledger in (None, False):
+        hybridized = hy.hybridize(program, ledger=ledger)
+        for first, second in ((3, 3), (4, 4), (3, 5), (4, 7), (7, 7), (8, 9)):
+            for sign in (1.0, -1.0):
+                args = hy.ones(first) * sign, hy.ones(second)
+                assert outcome(hybridized, *args) == outcome(program, *args)
+
+
+def test_the_refusal_of_an_error_of_declared_sizes_that_is_caught() -> None:
+    dims = {"x": {0: hy.Dim("n", 1, 9)}, "y": {0: hy.Dim("m", 1, 9)}}
+    hybridized = hy.hybridize(told_of_an_error, dynamic=dims)
+    with pytest.raises(CaptureError) as caught:
+        hybridized(hy.ones(3), hy.ones(4))
+    assert caught.value.what == "a ShapeError that sizes of open axes lead to is caught"
+    assert caught.value.why == (
+        "It says: matmul cannot take f32[1,n] and f32[m,1]. "
+        "A graph for many sizes has no such path."
+    )
+    fix = "compare the sizes before the computation, or capture for each size (dynamic=False)"
+    assert caught.value.fix == fix
+
+    def compared(x, y):
+        return x @ y if len(x) == len(y) else x
+
+    for function in (hy.hybridize(compared, dynamic=dims), hy.hybridize(told_of_an_error)):
+        expected = compared if function.function is compared else told_of_an_error
+        for args in ((hy.ones(3), hy.ones(4)), (hy.ones(5), hy.ones(5))):
+            assert describe(function(*args)) == describe(expected(*args))

@@ -6,6 +6,8 @@ PYTEST_DONT_REWRITE: functions are found by their source.
 import pytest
 
 import hybrid as hy
+from hybrid.errors import CaptureError
+from tests.staging.harness import describe
 
 
 class State:
@@ -145,3 +147,91 @@ def test_raised_after_a_size_from_values(function, gradients):
     for values in ([1.0, -2.0, 2.5], [1.0, 2.0, 3.0, 0.5], [-1.0, -2.0, -3.0], [1.0, -2.0, 2.5]):
         found = outcome(hybridized, values, state, gradients)
         assert found == outcome(function, values, eagerly, gradients)
+
+
+def written_at_a_place(x, at):
+    x[0] = at + 3.0
+    return hy.ones(3)[hy.astype(at, hy.int64)]
+
+
+def added_in_place(x, at):
+    x += at
+    return hy.take(x, hy.astype(at, hy.int64) + hy.arange(2))
+
+
+@pytest.mark.parametrize("program", [written_at_a_place, added_in_place])
+@pytest.mark.parametrize("ledger", [None, False])
+def test_what_is_written_before_a_kernel_raises_stays(program, ledger):
+    def observed(function):
+        x, seen = hy.asarray([1.0, 2.0, 3.0]), []
+        for at in (7.0, 1.0, 5.0, 0.0, 9.0):
+            try:
+                seen.append(describe(function(x, hy.asarray(at))))
+            except IndexError as error:
+                seen.append((type(error), error.args))
+            seen.append(describe(x))
+        return seen
+
+    assert observed(hy.hybridize(program, ledger=ledger)) == observed(program)
+
+
+def test_what_is_printed_before_a_kernel_raises_is_printed_once(capsys):
+    def program(x, at):
+        print("before", at)
+        x += 1.0
+        return x[hy.astype(at, hy.int64)]
+
+    x = hy.zeros(3)
+    with pytest.raises(IndexError):
+        hy.hybridize(program)(x, hy.asarray(7.0))
+    assert capsys.readouterr().out.count("before") == 1
+
+
+def looked_up_for_nothing(x, y):
+    if x[0] > 0:
+        y[hy.arange(len(x))]
+    return x
+
+
+def looked_up_in_a_loop(x, y):
+    for k in x:
+        hy.take(y, hy.astype(k, hy.int64) + hy.asarray([2]))
+    return x
+
+
+@pytest.mark.parametrize("program", [looked_up_for_nothing, looked_up_in_a_loop])
+@pytest.mark.parametrize("ledger", [None, False])
+def test_what_raises_is_computed_though_nobody_reads_it(program, ledger):
+    hybridized = hy.hybridize(program, ledger=ledger)
+    for rows, many in ((3, 3), (5, 3), (6, 6), (5, 6), (4, 3), (2, 3)):
+        seen = []
+        for function in (program, hybridized):
+            try:
+                seen.append(describe(function(hy.ones(rows), hy.ones(many))))
+            except IndexError as error:
+                seen.append(error.args)
+        assert seen[0] == seen[1]
+
+
+def test_indices_that_sizes_say_inside_a_try():
+    """The call is refused by its line, as with indices that values say, or gives the eager result.
+
+    What the library has raised for the elements of the index, which sizes say, was no error of the
+    program's.
+    """
+
+    def program(x, y):
+        try:
+            if x[0] > 0:
+                y[hy.arange(len(x))]
+        except IndexError:
+            return 1
+        return 2
+
+    hybridized = hy.hybridize(program, ledger=False)
+    for rows in (3, 5, 6, 7, 2):
+        args = hy.ones(rows), hy.ones(3)
+        try:
+            assert hybridized(*args) == program(*args)
+        except CaptureError as error:
+            assert error.what.startswith("OutOfRangeError may be raised when the plan runs")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import functools
 import operator
+import re
 import sys
 from collections.abc import Callable
 from contextlib import _GeneratorContextManager, nullcontext
@@ -14,9 +15,17 @@ from typing import Any
 
 from hybrid.convert.runtime import Site, hyb__
 from hybrid.core.exceptions import is_interrupt
-from hybrid.errors import CaptureError, EagerOnlyError, Location, author_location, ends_capture
+from hybrid.errors import (
+    CaptureError,
+    EagerOnlyError,
+    HybridError,
+    Location,
+    author_location,
+    ends_capture,
+)
 from hybrid.ir.interpreter import current
 from hybrid.staging.sessions.views import tracing
+from hybrid.trace.regions.checks import place_of
 from hybrid.trace.regions.handlers import Handler, Raised
 from hybrid.trace.regions.pending_errors import EndOfPath
 
@@ -43,6 +52,7 @@ class Marked:
 
 BEGIN_OF_MANAGER = _GeneratorContextManager.__enter__.__code__
 END_OF_MANAGER = _GeneratorContextManager.__exit__.__code__
+_WORD = re.compile(r"\w+")
 _GROUPS = (builtins.BaseExceptionGroup,) if sys.version_info >= (3, 11) else ()
 
 
@@ -231,7 +241,34 @@ def catching(types: Any = BaseException) -> Any:
     error = sys.exc_info()[1]
     if tracing() and isinstance(error, RecursionError):
         raise too_deep("try") from None
-    return () if is_refusal(error) else types
+    if is_refusal(error):
+        return ()
+    if of_open_sizes(error) and isinstance(error, types):
+        raise refused_to_handlers(error) from None
+    return types
+
+
+def of_open_sizes(error: BaseException | None) -> bool:
+    """Whether ``error`` speaks of open sizes, for which a run would have to say numbers."""
+    if not isinstance(error, HybridError) or not tracing():
+        return False
+    opens = getattr(current(), "opens", None)
+    return opens is not None and not {s.name for s in opens.symbols}.isdisjoint(
+        _WORD.findall(str(error))
+    )
+
+
+def refused_to_handlers(error: BaseException) -> CaptureError:
+    """What takes the place of an error ``of_open_sizes`` that a handler would take.
+
+    Then the call is captured for its own sizes, if no axis has been declared to vary.
+    """
+    return CaptureError(
+        f"a {type(error).__name__} that sizes of open axes lead to is caught",
+        at=place_of(error).location,
+        why=f"It says: {str(error).splitlines()[0]}. A graph for many sizes has no such path.",
+        fix="compare the sizes before the computation, or capture for each size (dynamic=False)",
+    )
 
 
 def too_deep(kind: str, at: Location | None = None) -> CaptureError:

@@ -53,7 +53,9 @@ class While(Session):
             if self.tracer is not None and self.tracer.rest is not None:
                 self.staged = hyb__.StagedWhile(self.site, self.tracer)
                 return self.staged.stop_raised(found)
-            for flag in self.site.stops:
+            stopped = any(found[flag] is True for flag in self.site.stops)
+            self.more = self.more and not stopped
+            for flag in () if stopped else self.site.stops:
                 stops = decided(self.site, found[flag])
                 if is_traced(stops):
                     return self._stage().stop_traced(found)

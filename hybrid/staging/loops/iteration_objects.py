@@ -80,12 +80,17 @@ def _difference(label: str, before: Any, after: Any) -> tuple[str, Any, Any]:
 def refuse_shared(carries: Sequence[Carry], region: Region, at: Location) -> None:
     """Raise CaptureError for writes that others would see in the next iteration."""
     next_of: dict[int, Any] = {}
+    stand_ins = region.stand_ins
     for carry in carries:
         for final, inside in carry.successors():
-            other = next_of.setdefault(id(final), inside)
-            shared = other is not inside or (final is not inside and region.is_outside(final))
-            if shared and region.stand_ins.written & {id(other), id(inside)}:
-                _refuse_shared(carry.label, final, at)
+            here = stand_ins.places(inside)
+            for key, place in {id(final): final, **stand_ins.places(final)}.items():
+                if key in here and place is not final:
+                    continue
+                other = next_of.setdefault(key, inside)
+                shared = other is not inside or (place is not inside and region.is_outside(place))
+                if shared and stand_ins.written & {id(other), id(inside)}:
+                    _refuse_shared(carry.label, final, at)
 
 
 def _refuse_shared(label: str, value: Any, at: Location) -> NoReturn:

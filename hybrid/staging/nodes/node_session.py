@@ -6,7 +6,6 @@ places of the construct set to what they hold on that path; the ops of the pass 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
 from types import TracebackType
@@ -14,15 +13,17 @@ from typing import Any
 
 from hybrid.convert.runtime import Site
 from hybrid.core.exceptions import is_interrupt, settle
-from hybrid.errors import CaptureError, HybridError, ends_capture
+from hybrid.errors import CaptureError, ends_capture
 from hybrid.ir.interpreter import current, interpreting
+from hybrid.staging.constructs.try_ import of_open_sizes, refused_to_handlers
 from hybrid.trace.regions.branch import Path
+from hybrid.trace.regions.checks import place_of
 from hybrid.trace.regions.continuation import end_by_error, leave_by
+from hybrid.trace.regions.handlers import stop_for
 from hybrid.trace.regions.pending_errors import EndOfPath
 from hybrid.trace.regions.tracer import Tracer
 from hybrid.trace.values.optional import UNBOUND
 
-_WORD = re.compile(r"\w+")
 THEN, ELSE = "where the condition holds", "where it does not"
 
 
@@ -94,13 +95,17 @@ class Staged:
             context.__exit__(None, None, None)
             return True
         ends = not isinstance(error, Exception) or ends_capture(error)
-        if ends or _names_symbols(error, self.tracer):
+        if not ends and of_open_sizes(error):
+            ends, error = True, self._refused_to_handlers(error)
+        if ends:
             context.__exit__(None, None, None)
             self.take_back(path)
             if self.caught(error):
                 settle(error)
                 return True
             self.abandon()
+            if kind is not type(error):
+                raise error from None
             return False
         try:
             leave_by(error, path)
@@ -110,6 +115,11 @@ class Staged:
         finally:
             context.__exit__(None, None, None)
         return True
+
+    def _refused_to_handlers(self, error: BaseException) -> BaseException:
+        """``error``, which names open sizes; if a handler would take it, what refuses to follow."""
+        taken = stop_for(current().handlers, type(error), place_of(error).location) is not None
+        return refused_to_handlers(error) if taken else error
 
     def endless(self) -> CaptureError:
         return CaptureError(
@@ -138,10 +148,3 @@ class Staged:
     def caught(self, error: BaseException) -> bool:
         """Whether the session knows what to do about an error that is the capture's own."""
         return False
-
-
-def _names_symbols(error: BaseException, tracer: Tracer) -> bool:
-    """Whether ``error`` speaks of open sizes, for which a run would have to say numbers."""
-    if tracer.opens is None or not isinstance(error, HybridError):
-        return False
-    return not {s.name for s in tracer.opens.symbols}.isdisjoint(_WORD.findall(str(error)))

@@ -30,7 +30,7 @@ from hybrid.trace.places.address import Address
 from hybrid.trace.places.code_owner import ATOMS, Place
 from hybrid.trace.places.differences import ContainerDifference, PlaceDifference
 from hybrid.trace.places.journal import LoggedPlace
-from hybrid.trace.places.place import Key
+from hybrid.trace.places.place import Key, refuse_diverged
 from hybrid.trace.regions.ties import Unfollowed
 from hybrid.trace.regions.value_symbols import NeedsSizes, Paths, site_key
 
@@ -275,6 +275,8 @@ def _take_as_inputs(
     from the state that the first call has left.
     """
     writes, written = found.writes, attempt.written
+    for change in writes.changes:
+        refuse_diverged(change.after)
     if writes.may_count:
 
         def capture_again() -> None:

@@ -51,17 +51,16 @@ class StandIns:
         return {
             key: standing
             for key, standing in self.made.items()
-            if standing.flag is not None
-            and any(map(is_known, self._places(standing.made).values()))
+            if standing.flag is not None and any(map(is_known, self.places(standing.made).values()))
         }
 
     def will_write(self, owner: Any, is_known: Callable[[Any], bool]) -> None:
         """Raise if a write to ``owner`` would be visible in an object that only the run chooses."""
         if not self.made:
             return
-        mine = self._places(owner)
+        mine = self.places(owner)
         partners = [s for s in self.made.values() if s.made is not owner]
-        partners = [s for s in partners if mine.keys() & self._places(s.made).keys()]
+        partners = [s for s in partners if mine.keys() & self.places(s.made).keys()]
         own = self.made.get(id(owner))
         if own is None and not partners:
             return
@@ -79,7 +78,7 @@ class StandIns:
         """Raise if the identity of two objects depends on the run."""
         if left is right or not (id(left) in self.made or id(right) in self.made):
             return
-        if self._places(left).keys() & self._places(right).keys():
+        if self.places(left).keys() & self.places(right).keys():
             raise CaptureError(
                 f"two objects ({type(left).__name__}) were compared by `is`, and which of several "
                 "they are depends on the value of a tensor",
@@ -88,8 +87,8 @@ class StandIns:
                 fix="compare what they hold, or keep a flag beside them",
             )
 
-    def _places(self, value: Any) -> dict[int, Any]:
-        """Return the objects that ``value`` may be, by their ids."""
+    def places(self, value: Any) -> dict[int, Any]:
+        """The objects that ``value`` may be, by their ids."""
         found: dict[int, Any] = {}
         stack = [value]
         while stack:

@@ -305,7 +305,8 @@ def _node(
     parent: Tracer, pred: Tensor, first: Region, second: Region, merge: Merge
 ) -> list[Tensor]:
     tensors = outside_tensors(first, second)
-    if not merge.pairs and all(node.pure for r in (first, second) for node in r.builder.nodes):
+    nodes = [node for r in (first, second) for node in r.builder.nodes]
+    if not merge.pairs and not any(node.observable for node in nodes):
         return []
     regions = tuple(
         region.close(params_of(region, tensors), [pair[side].content for pair in merge.pairs])

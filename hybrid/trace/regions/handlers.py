@@ -156,6 +156,8 @@ def is_inside(
     if node is None or node.op.name != "literal":
         return False
     found = node.attributes
+    if type(found["data"]) is not bytes:  # made of sizes
+        return False
     indices = np.frombuffer(found["data"], found["dtype"].numpy)
     return not indices.size or bool(-size <= indices.min() and indices.max() < size)
 

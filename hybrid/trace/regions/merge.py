@@ -251,12 +251,12 @@ class Merge:
         """The value of the one path that goes on."""
         goes_on = b if a is DIVERGED else a
         side, other = (self.second, self.first) if a is DIVERGED else (self.first, self.second)
-        if isinstance(goes_on, (Tensor, Number)) and not is_inner(goes_on, side.region):
-            return lambda results: goes_on  # it was there before
         return self.filled(goes_on, side, other)
 
     def filled(self, value: Any, side: Side, other: Side) -> Build:
         """``value`` of ``side``, with zeros, that nobody reads, in its place on the ``other``."""
+        if isinstance(value, (Tensor, Number)) and not is_inner(value, side.region):
+            return lambda results: value  # it was there before
         if type(value) is TensorOrNumber:
             parts = [self.filled(part, side, other) for part in value.members]
             return lambda results: value.of(*[part(results) for part in parts])

@@ -264,6 +264,18 @@ def continue_and_else(x):
     return x, n
 
 
+@table.runs(*STARTS, covered=False)  # which never returns there
+def a_break_that_python_decides_behind_a_loop_that_returns(x):
+    found = {"a": x}
+    for _ in range(int(x) // 40):
+        return x * 2
+    while True:
+        if found:
+            break
+        return x
+    return x + 1
+
+
 @table.each()
 def test_same(program: Program) -> None:
     program.check()

@@ -46,6 +46,17 @@ def bound_on_both_paths(x, s):
 
 
 @table.runs(*SIGNS)
+def a_tensor_that_goes_out_as_well(x, s):
+    y = x * 2
+    z = y if s > 0 else None
+    best = None
+    for k in range(2):
+        if s > k:
+            best = y
+    return z, y, best, {"y": y}
+
+
+@table.runs(*SIGNS)
 def a_number(x, s):
     if s > 1:
         return 2

@@ -102,6 +102,53 @@ def test_a_list_that_others_see_in_a_loop() -> None:
     )
 
 
+def test_a_list_from_outside_that_the_next_iteration_changes() -> None:
+    state = SimpleNamespace(xs=[f32(1.0), f32(2.0)])
+
+    def by_count(x):
+        xs, n = [x, x], 0
+        while x > 0:
+            n += 1
+            if n > 2:
+                break
+            xs.reverse()
+            xs = state.xs
+        return x
+
+    def by_test(x):
+        xs, n = [x, x], 0
+        while x > n:
+            n += 1
+            xs.append(x)
+            xs = state.xs
+        return x
+
+    fix = "let only one name hold the list, or bind the name to a copy in each iteration"
+    for function in (by_count, by_test):
+        told = refusal(function, f32(3.0))
+        assert told.startswith(
+            "xs is changed in a loop, and is a list that others hold in the next iteration "
+        )
+        assert told.endswith(f"[{fix}]")
+    assert [v.item() for v in state.xs] == [1.0, 2.0]
+
+
+def test_a_list_of_two_kinds_that_a_path_leaves() -> None:
+    """It is refused, though it is gone over before."""
+    rows = [1.0]
+
+    def function(x):
+        weighted = [row * k for k, row in enumerate(rows)]
+        if hy.sum(x) > 0:
+            rows.append(x)
+            rows.pop(0)
+        return weighted
+
+    told = refusal(function, f32([3.0, 1.0]))
+    assert told.startswith("a list[0] is f32[2] where the condition holds, and 1.0 where it does")
+    assert rows == [1.0]
+
+
 def test_an_object_that_others_see() -> None:
     def f(x):
         s = t = State(x, 1)
