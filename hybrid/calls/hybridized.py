@@ -256,11 +256,11 @@ class Hybridized(StagedCalls):
         if batches:  # many rows at once: not what the plan is made for, but its graph
             return planned.replayed(leaves) if planned.replays else self.function(*args, **kwargs)
         given = (leaves, (args, kwargs)) if planned.capture.given else (leaves,)
-        if planned.is_staged:
-            return self._staged(planned, args, kwargs, leaves, given)
-        if ACTIVE and current().queues:
+        if ACTIVE and current().queues and not planned.is_staged:
             return planned.queued(*given)
         try:
+            if planned.is_staged:
+                return self._staged(planned, args, kwargs, leaves, given)
             if calls >= planned.due:
                 return self._runs.timed(planned, args, kwargs, given, begin)
             return planned.run(*given)

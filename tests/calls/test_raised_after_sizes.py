@@ -159,7 +159,16 @@ def added_in_place(x, at):
     return hy.take(x, hy.astype(at, hy.int64) + hy.arange(2))
 
 
-@pytest.mark.parametrize("program", [written_at_a_place, added_in_place])
+def written_before_sizes_of_values(x, at):
+    x += 1.0
+    if at > 100:
+        x = x[x > 0]
+    return hy.ones(3)[hy.astype(at, hy.int64) + hy.arange(2)]
+
+
+@pytest.mark.parametrize(
+    "program", [written_at_a_place, added_in_place, written_before_sizes_of_values]
+)
 @pytest.mark.parametrize("ledger", [None, False])
 def test_what_is_written_before_a_kernel_raises_stays(program, ledger):
     def observed(function):

@@ -161,7 +161,8 @@ class LoopTies:
             self._tie_before(new, parent, trips)
         self._let_go(new, runs)
         for pair, where in self.heads.items():
-            if pair not in self.flags and pair not in self.changed:
+            known = pair not in self.changed and self.refused.keys().isdisjoint(pair)
+            if known and pair not in self.flags:
                 self._tie_results(pair, where, parent)
         for pair, carry in self.flags.items():
             self._tie_results(pair, Where(carry.leaves[0].made), parent)

@@ -159,6 +159,7 @@ def request_for(
         edges=tuple(edges),
         further=tuple([types[i] for i in range(len(operands), len(arrived))]),
         ties=ties,
+        stacks=tuple([operands[i].type for i in inside]) if edges else (),
     )
 
 

@@ -36,6 +36,7 @@ class LoopRequest:
     edges: tuple[tuple[int, int], ...] = ()  # places of values, and of others that they may be
     further: tuple[TensorType, ...] = ()  # types of values that are no operands; places follow
     ties: tuple[Tie, ...] = ()  # which carried values may be others
+    stacks: tuple[TensorType, ...] = ()  # of the operands that are sliced, where edges tell of some
 
 
 class CotangentLayout:
@@ -54,8 +55,10 @@ class CotangentLayout:
         others += [request.places[o] for _, o, _ in request.ties if o >= 0]
         self.absent = tuple(dict.fromkeys(o for o in others if o not in held))
         self.places = places = (*request.places, *self.absent)
-        types = [*[v.type for v in body.params[1:]], *request.further]
-        self.types = [*types[: len(body.params) - 1], *[types[at] for at in self.absent]]
+        inside = [v.type for v in body.params[1:]]  # where rows stand for what is sliced
+        outside = [*inside[:n], *request.stacks, *inside[n + len(request.stacks) :]]
+        outside += request.further
+        self.types = [*inside, *[outside[at] for at in self.absent]]
         active = control_flows(for_, [False, *request.flow], attrs, (body,))
         first_of: dict[int, int] = {}
         self.own = [

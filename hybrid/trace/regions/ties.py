@@ -141,6 +141,20 @@ def write_tied(tracer: Tracer, tensor: Tensor, value: Tensor) -> None:
             tracer.give(tied, _seen(tracer, tied, where, value))
             if isinstance(tied, DataView):
                 tied.pass_on()
+    leaves = [(tied.leaf, where) for tied, where in found if getattr(tied, "leaf", None)]
+    if leaves:  # where it is one of them, it goes on to require its own gradient
+        tracer.give(tensor, _as_leaf(tracer, leaves, value))
+
+
+def _as_leaf(tracer: Tracer, leaves: Sequence[tuple[Any, Where]], value: Tensor) -> Tensor:
+    """``value``, with the history of a leaf where the tensor written to is that."""
+    for leaf, where in leaves:
+        if value.record is not leaf:
+            given = make_tensor(value.type, value.content)
+            given.record = leaf
+            with interpreting(tracer), recording(True):
+                value = given if where.pred is None else chosen(where.tensor(tracer), given, value)
+    return value
 
 
 def _seen(tracer: Tracer, tied: Tensor, where: Where, value: Tensor) -> Tensor:
@@ -149,7 +163,7 @@ def _seen(tracer: Tracer, tied: Tensor, where: Where, value: Tensor) -> Tensor:
         return value
     leaf = getattr(tied, "leaf", None)
     given = make_tensor(value.type, value.content)
-    given.record = value.record or leaf
+    given.record = leaf or value.record
     old = tracer.traced(tied)
     if given.record is leaf and old.record is leaf:  # of either a leaf, which it remains, or none
         with recording(False):

@@ -358,6 +358,34 @@ def a_sum_that_no_iteration_comes_to(x):
     return total, x
 
 
+WHOLE = [(hy.abs(draw(4, seed=1)), f32(s)) for s in (0.5, 1.5, -1.0)]
+
+
+@table.runs(*WHOLE)
+def rows_of_what_is_used_as_a_whole_on_one_path(x, s):
+    v = x
+    if s > 1:
+        v = x * 2
+    rows = []
+    for row in x:
+        rows.append(row * hy.sum(v))
+    return hy.stack(rows)
+
+
+@table.runs(*WHOLE)
+def rows_of_what_a_loop_may_have_bound(x, s):
+    v = x
+    for k in range(3):
+        if s > k:
+            rows = []
+            for j in range(len(x)):
+                rows.append(x[j] * hy.max(v))
+            v = hy.stack(rows)
+            break
+        v = x
+    return v
+
+
 @table.each()
 def test_same(program: Program) -> None:
     program.check()
