@@ -151,7 +151,7 @@ _ABOVE = {  # what lower folders call of those above them, by the modules that h
     "hybrid.eager.tensor_html": ("tensor_html",),
     "hybrid.plan.describe": ("schedule_text",),
     "hybrid.trace.regions.run_errors": ("let_raise",),
-    "hybrid.trace.capture.history_flags": ("presence", "presence_beyond"),
+    "hybrid.trace.capture.history_flags": ("presence", "presence_beyond", "surely_outside"),
 }
 
 

@@ -22,7 +22,7 @@ from hybrid.autodiff.record_values import Node, type_of
 from hybrid.autodiff.tape import history, pulled_back
 from hybrid.eager.tensor import Tensor
 from hybrid.ir.interpreter import current
-from hybrid.ir.record import AnyRecord, Leaf, Record, node_of, recording
+from hybrid.ir.record import AnyRecord, Boundary, Leaf, Record, node_of, recording
 from hybrid.ops.flow.control import CONTROL
 from hybrid.trace.regions.build import live
 from hybrid.trace.regions.tracer import Tracer
@@ -75,6 +75,15 @@ def presence(
     """
     certain = Certainty(own)
     return [None if certain.of(record) else _flag_of(tracer, record, own) for record in records]
+
+
+def surely_outside(record: AnyRecord) -> bool:
+    """Return whether all histories outside of a branch or loop that ``record`` leads to are sure.
+
+    Then what a run has to tell of it, it tells inside.
+    """
+    outside = [node.outside for node in history([record]) if isinstance(node, Boundary)]
+    return all(Certainty().of(each) and surely_outside(each) for each in outside)
 
 
 class Presence:

@@ -116,7 +116,7 @@ class Deferred:
         tracer, place = current(), self._place(tensor)
         record = tracer.record_of(tensor)
         self._histories[place] = record is not None
-        if record is None or tracer.parent is not None:
+        if record is None or (tracer.parent is not None and not above.surely_outside(record)):
             return lambda _arrays: record is not None
         [flag] = above.presence(tracer, [record])
         if flag is None:

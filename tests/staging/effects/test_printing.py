@@ -182,3 +182,30 @@ def test_what_is_written_to_lives_no_longer_than_the_function() -> None:
     del function
     gc.collect()
     assert file() is None
+
+
+def prints_in_branches(x, s):
+    v = x * 2 if s > 0 else x.detach()
+    print(v)
+    if s > -5:
+        w = x if s > 1 else hy.stop_gradient(x)
+        print(w, hy.max(w), w + 1)
+        for k in range(2):
+            u = x * k if s > k else x.detach()
+            print(u.sum())
+    return v
+
+
+def test_whether_it_requires_gradients_is_shown_by_the_path(capsys: Any) -> None:
+    """In a branch or loop, too, of what is chosen in it."""
+    shown: list[list[str]] = []
+    hybridized = hy.hybridize(prints_in_branches)
+    for s in (2.0, 0.5, -1.0, 2.0):
+        for function in (prints_in_branches, hybridized):
+            x = hy.asarray([1.0, -2.0])
+            x.requires_grad = True
+            function(x, hy.asarray(s))
+            shown.append(capsys.readouterr().out.splitlines())
+    assert shown[::2] == shown[1::2]
+    assert any("requires_grad" in line for line in shown[0])
+    assert not any("requires_grad" in line for line in shown[4])
