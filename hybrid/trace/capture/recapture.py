@@ -26,7 +26,7 @@ from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.matching import Written
 from hybrid.trace.guards.reads import Reads
 from hybrid.trace.places.accesses import Accesses
-from hybrid.trace.places.address import Address
+from hybrid.trace.places.address import GIVEN, Address, ArgumentLeaf
 from hybrid.trace.places.code_owner import ATOMS, Place
 from hybrid.trace.places.differences import ContainerDifference, PlaceDifference
 from hybrid.trace.places.journal import LoggedPlace
@@ -187,6 +187,13 @@ class Attempt:
             found.redo(self.written.claimed)
         self.disturbed = []
 
+    def disclaim(self, made: Capture) -> None:
+        """Claim no place of which it turned out that ``made`` does not write it."""
+        owners = [write.address.owner for write in made.place_writes]
+        if self.disturbed and not any(o is GIVEN or type(o) is ArgumentLeaf for o in owners):
+            written = set(map(id, owners))
+            self.written.claimed = {key for key in self.written.claimed if key[0] in written}
+
     def trial(self) -> Attempt:
         """Return an Attempt for a later call, with no knowledge of written containers."""
         written = self.written
@@ -340,7 +347,9 @@ def recaptured(
         try:
             while True:
                 try:
-                    return tried(attempt)
+                    made = tried(attempt)
+                    attempt.disclaim(made)
+                    return made
                 except errors as found:
                     reason = next(r for r in reasons if isinstance(found, r.error))
                     if attempt.reasons.count(reason.name) == reason.limit:
