@@ -50,11 +50,11 @@ class While(Session):
         if self.staged is not None:
             return self._staged_again(found) or going_on()
         if self.begun:
-            if self.tracer is not None and self.tracer.rest is not None:
-                self.staged = hyb__.StagedWhile(self.site, self.tracer)
-                return self.staged.stop_raised(found)
             stopped = any(found[flag] is True for flag in self.site.stops)
             self.more = self.more and not stopped
+            if not stopped and self.tracer is not None and self.tracer.rest is not None:
+                self.staged = hyb__.StagedWhile(self.site, self.tracer)
+                return self.staged.stop_raised(found)
             for flag in () if stopped else self.site.stops:
                 stops = decided(self.site, found[flag])
                 if is_traced(stops):

@@ -122,6 +122,7 @@ class Writes:
         self.tracer.adopt(self.guards.written_places(self.own, asked))
         places = self.tracer.places.items()  # deleted ones show what the class has
         gone = [key for key, p in places if p.written and self.journal.gave_up(p.owner, p.name)]
+        self._undo_rests()
         self.left = self.tracer.mark.undo() | dict.fromkeys(gone, MISSING)
         self.changes, others = _partition(self.containers.differences(), self.is_own)
         self.inputs.take_back()
@@ -146,6 +147,15 @@ class Writes:
         for cache in self._leaking:
             cache.cache_clear()
         self._ended = True
+
+    def _undo_rests(self) -> None:
+        """Restore what was written where code went on beside errors, if an error has ended that."""
+        open_, tracer = [], self.tracer
+        while tracer.rest is not None:
+            tracer = tracer.rest.path.region
+            open_.append(tracer.mark)
+        for mark in reversed(open_):
+            mark.undo()
 
     def require_repeatable(self, name: str, at: Location | None) -> None:
         """Raise where a plan could not repeat a write, or where a new capture is needed.

@@ -450,3 +450,30 @@ def test_a_fault_goes_through_handlers():
 
     with pytest.raises(AttributeError, match="'NoneType' object has no attribute 'symbols_of'"):
         hy.hybridize(caught)(hy.ones(3))
+
+
+def test_a_refusal_behind_an_error_that_may_be_raised_leaves_no_gradient():
+    """What was written where no error was raised is put back, too."""
+    state = types.SimpleNamespace(ready=hy.ones(()), weight=hy.ones(3), note=None)
+    state.weight.requires_grad = True
+
+    def program(x, s):
+        try:
+            assert state.ready, "not so"
+        except KeyError:
+            pass
+        else:
+            state.weight.grad = None
+            state.note = x * 2
+            hy.sum(state.weight).backward()
+            return x[s > 0.0]
+        finally:
+            pass
+
+    hybridized = hy.hybridize(program)
+    for _ in range(2):
+        with pytest.raises(CaptureError, match="a size depends on values"):
+            hybridized(hy.ones(1), hy.ones(1))
+        assert state.weight.grad is None and state.note is None
+    program(hy.ones(1), hy.ones(1))
+    assert state.weight.grad.tolist() == [1.0] * 3

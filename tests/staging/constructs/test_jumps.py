@@ -276,6 +276,22 @@ def a_break_that_python_decides_behind_a_loop_that_returns(x):
     return x + 1
 
 
+@table.runs(*STARTS)
+def a_break_of_python_beside_an_error_that_may_be_raised(x):
+    xs, n = [x, x * 2], 0
+    try:
+        while True:
+            if x > 100:
+                raise ValueError("high", x)
+            n += 1
+            if len(xs) == 2:
+                break
+        xs.append(x + n)
+    except ValueError as error:
+        xs = [error.args[1], x, x]
+    return xs
+
+
 @table.each()
 def test_same(program: Program) -> None:
     program.check()
