@@ -70,7 +70,8 @@ def test_the_plan_of_a_call_that_raises_is_kept() -> None:
     assert len(run.plans) == 1
 
 
-def test_what_an_argument_and_a_slot_hold_is_not_spoilt_by_a_failing_step() -> None:
+def test_what_an_argument_and_a_slot_hold_where_a_step_fails() -> None:
+    """What was written before it, and nothing of what comes behind it."""
     count, state = hy.zeros((3,)), SimpleNamespace(h=hy.zeros((3,)))
     x = f32([1.0, 2.0, 3.0])
 
@@ -85,11 +86,11 @@ def test_what_an_argument_and_a_slot_hold_is_not_spoilt_by_a_failing_step() -> N
     index = [hy.asarray(i, dtype=hy.int64) for i in (0, 1, 7)]
     for i in (0, 1, 0):
         run(x, index[i])
-    for _ in range(2):
+    for n in (1, 2):
         with pytest.raises(IndexError):
-            run(x + 5, index[2])
-        assert count.tolist() == [33.0] * 3
-        assert state.h.tolist() == [2.0, 4.0, 6.0]
+            run(x + 5 * n, index[2])
+        assert count.tolist() == [33.0 + n] * 3
+        assert state.h.tolist() == [2.0 + 10 * n, 4.0 + 10 * n, 6.0 + 10 * n]
 
 
 def test_what_was_written_has_its_history() -> None:
