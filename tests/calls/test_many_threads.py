@@ -15,6 +15,7 @@ import pytest
 import hybrid as hy
 from hybrid import nn
 from hybrid.eager import thread_state
+from hybrid.trace.capture.recapture import DISTURBANCES
 from hybrid.trace.regions.tracer import Tracer
 from tests.staging.harness import describe, f32
 
@@ -260,6 +261,32 @@ def test_what_others_do_meanwhile_is_neither_lost_nor_taken_for_the_captures_own
     at_once(others, calls)
     assert log == written
     assert settings["turn"] == config.level == written[-1]
+
+
+@pytest.mark.parametrize("captures", [1, 2, DISTURBANCES, DISTURBANCES + 1, DISTURBANCES + 2])
+def test_what_others_do_in_each_of_many_captures_stays(captures, monkeypatch) -> None:
+    """Though at last all that moves is taken for the function's own."""
+    log, kept, applied = [], [hy.zeros(())], Tracer.applied
+    appended: list[int] = []
+
+    def function(x):
+        x = hy.tanh(x) + len(log) * 0
+        kept[0] = hy.sum(x)
+        return x
+
+    def disturbed(self, op, *rest):
+        if op.name == "tanh" and len(appended) < captures:
+            appended.append(len(appended))
+            other = threading.Thread(target=log.append, args=(appended[-1],), daemon=True)
+            other.start()
+            other.join()
+        return applied(self, op, *rest)
+
+    monkeypatch.setattr(Tracer, "applied", disturbed)
+    x = hy.ones(3)
+    assert describe(hy.hybridize(function)(x)) == describe(hy.tanh(x))
+    assert log == appended == list(range(captures))
+    assert describe(kept[0]) == describe(hy.sum(hy.tanh(x)))
 
 
 # Forks ------------------------------------------------------------------------------------------

@@ -95,17 +95,18 @@ class Staged:
             context.__exit__(None, None, None)
             return True
         ends = not isinstance(error, Exception) or ends_capture(error)
+        told = error
         if not ends and of_open_sizes(error):
-            ends, error = True, self._refused_to_handlers(error)
+            ends, told = True, self._refused_to_handlers(error)
         if ends:
             context.__exit__(None, None, None)
             self.take_back(path)
-            if self.caught(error):
-                settle(error)
+            if self.caught(told):
+                settle(told)
                 return True
             self.abandon()
-            if kind is not type(error):
-                raise error from None
+            if told is not error:
+                raise told from None
             return False
         try:
             leave_by(error, path)

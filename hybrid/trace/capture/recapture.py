@@ -28,7 +28,7 @@ from hybrid.trace.guards.reads import Reads
 from hybrid.trace.places.accesses import Accesses
 from hybrid.trace.places.address import GIVEN, Address, ArgumentLeaf
 from hybrid.trace.places.code_owner import ATOMS, Place
-from hybrid.trace.places.differences import ContainerDifference, PlaceDifference
+from hybrid.trace.places.differences import ContainerDifference, Difference, PlaceDifference
 from hybrid.trace.places.journal import LoggedPlace
 from hybrid.trace.places.place import Key, refuse_diverged
 from hybrid.trace.regions.ties import Unfollowed
@@ -162,6 +162,7 @@ class Attempt:
     follows: bool = False  # whether flags say which tensors are one
     paths: Paths = field(default_factory=Paths)
     disturbed: list[UnsettledPlace] = field(default_factory=list)  # since something else was found
+    put_off: list[Difference] = field(default_factory=list)  # that were claimed meanwhile
     reasons: list[str] = field(default_factory=list)  # to capture again, in their order
 
     def __post_init__(self) -> None:
@@ -182,15 +183,28 @@ class Attempt:
         self.__post_init__()
 
     def let_stand(self) -> None:
-        """Restore what other threads have changed during captures that were given up."""
+        """Restore what other threads have changed during captures that were given up.
+
+        What is claimed is put off: the last capture shows whether it is the work of others.
+        """
+        claimed = self.written.claimed
         for found in reversed(self.disturbed):  # what is newest comes last, or stands
-            found.redo(self.written.claimed)
+            found.redo(claimed)
+        self.put_off += [m for found in self.disturbed for m in found.moved if m.key in claimed]
         self.disturbed = []
+
+    def end(self) -> None:
+        """Restore all that others have changed."""
+        self.let_stand()
+        for moved in reversed(self.put_off):
+            if moved.key not in self.written.claimed:
+                moved.redo()
+        self.put_off = []
 
     def disclaim(self, made: Capture) -> None:
         """Claim no place of which it turned out that ``made`` does not write it."""
         owners = [write.address.owner for write in made.place_writes]
-        if self.disturbed and not any(o is GIVEN or type(o) is ArgumentLeaf for o in owners):
+        if not any(o is GIVEN or type(o) is ArgumentLeaf for o in owners):
             written = set(map(id, owners))
             self.written.claimed = {key for key in self.written.claimed if key[0] in written}
 
@@ -284,6 +298,7 @@ def _take_as_inputs(
     writes, written = found.writes, attempt.written
     for change in writes.changes:
         refuse_diverged(change.after)
+    attempt.put_off += [change for change in writes.changes if change.key in written.claimed]
     if writes.may_count:
 
         def capture_again() -> None:
@@ -361,7 +376,7 @@ def recaptured(
                     attempt.reasons.append(reason.name)
                     reason.note(attempt, found, lambda trial: repeated(trial, _WITHIN_A_TRIAL))
         finally:
-            attempt.let_stand()
+            attempt.end()
 
     attempt = Attempt(free=tuple(free), opened=tuple(opened), paths=paths or Paths())
     made = repeated(attempt, REASONS)
