@@ -219,7 +219,7 @@ class Leaving:
 # Interrupts that wait -----------------------------------------------------------------------------
 
 
-_SIGNALS = tuple(sorted(map(int, _signal.valid_signals())))
+SIGNALS = tuple(sorted(map(int, _signal.valid_signals())))
 
 
 class handlers_wait:
@@ -240,7 +240,7 @@ class handlers_wait:
         self.came: dict[int, None] = {}
         if not self.needed or threading.current_thread() is not threading.main_thread():
             return
-        for number in _SIGNALS:
+        for number in SIGNALS:
             handler = _signal.getsignal(number)
             if callable(handler) and (
                 self.interrupts or handler is not _signal.default_int_handler

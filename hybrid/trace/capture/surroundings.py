@@ -21,7 +21,7 @@ from contextlib import ExitStack
 from types import FrameType
 from typing import Any, TypeVar
 
-from hybrid.core.exceptions import is_handler
+from hybrid.core.exceptions import SIGNALS, is_handler
 from hybrid.eager.thread_state import ending
 from hybrid.errors import CaptureError, Location, author_location
 from hybrid.ir.interpreter import ACTIVE, current, set_stack, stack
@@ -38,7 +38,6 @@ _OPENING = (
     *[(os, name) for name in ("open", "read", "pread", "readv", "stat", "lstat", "fstat", "access",
                               "listdir", "scandir", "readlink", "statvfs", "getxattr")],
 )  # fmt: skip
-_SIGNALS = tuple(map(int, signal.valid_signals()))
 # What looks for source texts and code, which are those that run, and debuggers.
 _BESIDE = frozenset(
     {
@@ -105,7 +104,7 @@ def beside(call: Callable[[], R], recording: Mode) -> R:
 
 
 def _lower_handlers(handlers: dict[int, tuple[Any, Any]]) -> None:
-    for number in _SIGNALS:
+    for number in SIGNALS:
         handler = _signal.getsignal(number)  # that of signal looks for names of numbers
         plain = handler is signal.default_int_handler or isinstance(handler, _Lowered)
         if callable(handler) and not plain:
