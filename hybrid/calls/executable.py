@@ -233,7 +233,8 @@ class Planned:
         """Whether ``replayed`` does all that a run does."""
         capture = self.capture
         makes = any([not built.is_tuple for built in capture.objects])
-        return not (capture.place_writes or capture.given or makes)
+        held = any([kind == "held" for kind, _ in capture.result.places])
+        return not (capture.place_writes or capture.given or makes or held)
 
     def replayed(self, leaves: Sequence[Any]) -> Any:
         """The results of a run, by the current interpreter, node by node."""

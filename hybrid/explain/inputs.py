@@ -15,7 +15,7 @@ from hybrid.ir.printer import names_of
 from hybrid.ir.record import Leaf, gradient_leaf
 from hybrid.trace.capture.captured_graph import Capture, Item, OpenAxes, Source
 from hybrid.trace.guards.matching import AnyNumber
-from hybrid.trace.places.address import GIVEN, Address, ArgumentLeaf
+from hybrid.trace.places.address import GIVEN, Address, ArgumentLeaf, HeldObject, keys_text
 from hybrid.trace.places.code_owner import CONTAINERS
 from hybrid.trace.places.place import CONTENT
 
@@ -52,13 +52,15 @@ def slot_name(address: Address, paths: Mapping[Any, str], key: tuple[Any, ...] =
     items = "".join(f"[{k.start}:]" if type(k) is slice else f"[{k!r}]" for k in key)
     if address.owner is GIVEN:
         return paths.get(address.keys, "an argument") + items
+    if type(address.owner) is HeldObject:
+        return f"{slot_name(address.owner.address, paths)}.{address.name}{items}"
     default = _default(address)
     if default:
         return f"the default of {default}"
     if _is_global(address):
         name, *keys = address.keys
-        return str(name) + "".join(f"[{k!r}]" for k in keys) + items
-    items = "".join(f"[{k!r}]" for k in address.keys) + items
+        return str(name) + keys_text(keys) + items
+    items = keys_text(address.keys) + items
     return _attribute(address.owner, address.name, paths) + items
 
 

@@ -9,12 +9,14 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import functools
 import inspect
 import itertools
 import operator
 import sys
 import types
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -117,7 +119,27 @@ def resolve(site: Site, function: Any) -> Any:
         return for_both(made)
     if _is_framed(function) or _is_authors(function):
         return made
-    return _telling(hyb__.refusing(site, function, made))
+    return _telling(_telling_apart(function, hyb__.refusing(site, function, made)))
+
+
+def _telling_apart(function: Any, made: Callable[..., Any]) -> Callable[..., Any]:
+    """``made``, where it notes which objects ``function`` may look at as a key, as dicts do."""
+    identities, stand_ins = current().journal.identities, current().stand_ins
+    if not (identities.replaced or stand_ins.made):
+        return made
+    if function in _NEVER_ASKING or _name(function) in _KEEPING:
+        return made
+    holder = getattr(function, "__self__", None)
+    keys = function in _ASKING or isinstance(holder, CONTAINERS)
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        given = (*args, *kwargs.values())
+        identities.ask_replaced(given)
+        if keys:
+            stand_ins.refuse_keys(given, f"given to {_name(function)}()")
+        return made(*args, **kwargs)
+
+    return call
 
 
 def _telling(made: Callable[..., Any]) -> Callable[..., Any]:
@@ -490,6 +512,15 @@ SHALLOW = (
     type, operator.contains, operator.delitem, operator.eq, operator.getitem, operator.ior,
     operator.is_, operator.is_not, operator.ne, operator.or_, operator.setitem, progress,
 )  # fmt: skip
+# What looks at the attributes of an object, never at which one it is.
+_NEVER_ASKING = (
+    bool, callable, copy.copy, copy.deepcopy, delattr, format, getattr, hasattr, isinstance, len,
+    list, print, repr, setattr, str, tuple, type, dataclasses.asdict, dataclasses.astuple,
+    dataclasses.fields, dataclasses.is_dataclass, dataclasses.replace, object.__getattribute__,
+    object.__setattr__,
+)  # fmt: skip
+_ASKING = (hash, id, weakref.ref)
+_KEEPING = ("append", "appendleft", "insert", "extend")  # methods that put it into a container
 FRAMED = (locals, vars, dir, globals, eval, exec, sys._getframe, __import__, breakpoint)
 # Modules of functions that stop where they are called.
 _DEBUGGERS = ("bdb", "pdb", "ipdb", "pudb", "debugpy", "pydevd", "_pytest.debugging")

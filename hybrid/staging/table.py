@@ -21,7 +21,7 @@ CONVERTED_BY: dict[str, tuple[str, ...]] = {
     "constructs.with_": ("managed", "with_"),
     # Expressions
     "callee": ("callee", "choosing", "result", "shown"),
-    "constructs.compare": ("compare", "compare_test", "unequal"),
+    "constructs.compare": ("compare", "compare_test", "equal", "unequal"),
     "constructs.logic": (
         "and_",
         "and_test",
@@ -35,7 +35,8 @@ CONVERTED_BY: dict[str, tuple[str, ...]] = {
     ),
     "iteration.comprehension": ("each", "generated", "filtered_item", "list_comprehension"),
     "iteration.generators": ("joined", "united"),
-    "sessions.views": ("compared", "look"),
+    "sessions.views": ("look",),
+    "values.subscripts": ("key",),
     "values.texts": ("template", "text"),
     # Variables and places
     "constructs.loads": ("indexed", "keyed", "offered", "spread", "taken"),

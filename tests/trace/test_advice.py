@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+import argparse
 import sched
 import uuid
 
@@ -183,83 +183,13 @@ def set_on_a_module(wrap, x):
 
 
 def another_object(x):
-    S.o = P(x * 2, x)
+    S.o = argparse.Namespace(a=x * 2, b=x)
     return x
 
 
 def attributes_of_it(x):
     S.o.a, S.o.b = x * 2, x
     return x
-
-
-def another_object_in_a_branch(x):
-    if hy.sum(x) > 0:
-        S.o = P(x * 2, x)
-    return x
-
-
-def attributes_in_a_branch(x):
-    if hy.sum(x) > 0:
-        S.o.a, S.o.b = x * 2, x
-    return x
-
-
-def another_object_in_a_loop(x):
-    y = hy.abs(x)
-    while hy.sum(y) < 20:
-        S.o = P(y, y)
-        y = y * 2
-    return y
-
-
-def attributes_in_a_loop(x):
-    y = hy.abs(x)
-    while hy.sum(y) < 20:
-        S.o.a = S.o.b = y
-        y = y * 2
-    return y
-
-
-def one_object_or_another(x):
-    s = S.o
-    if hy.sum(x) > 0:
-        s = P(x, x)
-    return s.a + s.b
-
-
-def a_copy_of_it(x):
-    s = copy.copy(S.o)
-    if hy.sum(x) > 0:
-        s = P(x, x)
-    return s.a + s.b
-
-
-def its_attributes(x):
-    s = copy.copy(S.o)
-    if hy.sum(x) > 0:
-        s.a, s.b = x, x
-    return s.a + s.b
-
-
-def another_object_each_time(x):
-    s = S.o
-    while hy.sum(s.a) < 20:
-        s = P(s.a + hy.abs(x), s.b)
-    return s.a
-
-
-def a_copy_each_time(x):
-    s = copy.copy(S.o)
-    while hy.sum(s.a) < 20:
-        s = P(s.a + hy.abs(x), s.b)
-    return s.a
-
-
-def one_object_all_the_time(x):
-    s = S.o
-    while hy.sum(s.a) < 20:
-        s.a = s.a + hy.abs(x)
-    return s.a
 
 
 def replacing_a_part(x):
@@ -512,16 +442,8 @@ ROWS = [
     Row(first_set_to_an_object, "let there be a P before the call, and set its attributes "
         "(SimpleNamespace.new.a = ...)",
         (with_what_is_there_before(attributes_of_a_new_one, lambda: P(hy.zeros(3), hy.zeros(3))),)),
-    Row(another_object, "let there be a P before the call, and set its attributes "
+    Row(another_object, "let there be a Namespace before the call, and set its attributes "
         "(SimpleNamespace.o.a = ...)", (attributes_of_it,)),
-    Row(another_object_in_a_branch, "set the attributes of the P that is there "
-        "(SimpleNamespace.o.a = ...)", (attributes_in_a_branch,)),
-    Row(another_object_in_a_loop, "set the attributes of the P that is there "
-        "(SimpleNamespace.o.a = ...)", (attributes_in_a_loop,)),
-    Row(one_object_or_another, "begin with a copy of the P (copy.copy), or set its attributes in "
-        "place", (a_copy_of_it, its_attributes)),
-    Row(another_object_each_time, "begin with a copy of the P (copy.copy), or set its attributes "
-        "in place", (a_copy_each_time, one_object_all_the_time)),
     Row(replacing_a_part, "build the model outside, or write values with assign()",
         (writing_its_value, replacing_outside)),
     Row(deleting_a_part, "delete it outside", (without_a_part, deleting_outside)),

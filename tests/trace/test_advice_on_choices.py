@@ -261,6 +261,33 @@ def a_list_from_outside_by_one_condition(x):
     return [x] if not total > 0 or total > 9 else S.items
 
 
+class Named:
+    """Equals itself alone."""
+
+    def __init__(self, number):
+        self.number = number
+
+
+def looked_up(x):
+    low, high = Named(0), Named(1)
+    names = {low: 2.0, high: 3.0}
+    found = high if hy.sum(x) > 0 else low
+    return x * names[found]
+
+
+def looked_up_on_each_path(x):
+    low, high = Named(0), Named(1)
+    names = {low: 2.0, high: 3.0}
+    return x * names[high] if hy.sum(x) > 0 else x * names[low]
+
+
+def looked_up_by_its_number(x):
+    low, high = Named(0), Named(1)
+    numbers = {low.number: 2.0, high.number: 3.0}
+    found = high if hy.sum(x) > 0 else low
+    return x * numbers[found.number]
+
+
 ROWS = [
     Row(two_structures, "the same type, shape and structure on both paths", (one_structure,)),
     Row(two_texts, "use an int in place of the text, and look the text up outside: NAMES[code]",
@@ -280,6 +307,8 @@ ROWS = [
         (a_new_list_of_that_from_outside, a_list_from_outside_by_one_condition)),
     Row(asked_which_it_is, "compare what they hold, or keep a flag beside them",
         (asked_for_a_flag, compared_by_what_it_holds)),
+    Row(looked_up, "do so on each path, or give the Named a number of its own, and use that",
+        (looked_up_on_each_path, looked_up_by_its_number)),
     Row(written_of_two_dtypes, "bind the name to a new tensor (x = x + 1), or give both branches "
         "one dtype", (bound_anew, written_of_one_dtype)),
     Row(two_kinds_of_numbers, "give it one kind on all paths, or convert it: int(k)",

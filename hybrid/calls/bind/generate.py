@@ -41,7 +41,7 @@ from hybrid.trace.capture.captured_graph import (
     build,
     tuples_in_order,
 )
-from hybrid.trace.places.address import GIVEN, Address, ArgumentLeaf
+from hybrid.trace.places.address import GIVEN, Address, ArgumentLeaf, HeldObject
 from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.places.objects import empty, filled
 from hybrid.trace.places.place import CONTENT, is_hooked, put_attribute, refill
@@ -151,14 +151,16 @@ class Binding(Loops):
         """The type of an output, in the text."""
         return self.writer.sized("type", lambda bound: bound.types[output])
 
-    def _given(self) -> dict[tuple[Any, ...], str]:
-        """The containers among the arguments that a run needs: by their keys, what they are called.
+    def _given(self) -> dict[Any, str]:
+        """The names of containers among the arguments, by their keys, and objects by addresses.
 
-        They are looked up before anything is written: what is written may move them.
+        A run needs these as they are before anything is written: what is written may move them.
         """
-        found = [what for made in self.trees for kind, what in made.places if kind == "given"]
+        found = [what for made in self.trees for kind, what in made.places if kind in _BEFORE]
         writes = self.capture.place_writes
         found += [write.address.keys for write in writes if write.address.owner is GIVEN]
+        owners = [write.address.owner for write in writes]
+        found += [owner.address for owner in owners if type(owner) is HeldObject]
         return {keys: f"g{i}" for i, keys in enumerate(dict.fromkeys(found))}
 
     def _slots(self) -> dict[int, Any]:
@@ -184,6 +186,7 @@ class Binding(Loops):
             and w.recipe.leaves[0][1] not in self.capture.variables
             and w.exists
             and w.address.owner is not GIVEN
+            and type(w.address.owner) is not HeldObject
             and self.reuses
             and w.recipe.leaves[0][1] not in aliases
             and w.recipe.leaves[0][1] not in self.capture.resized
@@ -287,9 +290,9 @@ class Binding(Loops):
             w.line("externals[source] = buffer", depth + 2)
 
     def _containers(self, depth: int) -> None:
-        for keys, local in self.given.items():
-            text = Address(GIVEN, CONTENT, keys).text(self.writer.name)
-            self.writer.line(f"{local} = {text}", depth)
+        for where, local in self.given.items():
+            place = where if type(where) is Address else Address(GIVEN, CONTENT, where)
+            self.writer.line(f"{local} = {place.text(self.writer.name)}", depth)
 
     def _wait(self, depth: int) -> None:
         """Look at the operands again if another run may have been writing them."""
@@ -505,6 +508,8 @@ class Binding(Loops):
     def _stored(self, write: PlaceWrite, target: str, value: str) -> str:
         """The statement that sets the target; hooks of the author's have been captured."""
         w, owner, name = self.writer, write.address.owner, write.address.name
+        if type(owner) is HeldObject:
+            return f"{w.name('put', put_attribute)}({self.given[owner.address]}, {name!r}, {value})"
         if name == CONTENT or type(owner) is ArgumentLeaf or not is_hooked(owner, name):
             deletes = write.recipe.leaves == (("constant", MISSING),)
             return f"del {target}" if deletes else f"{target} = {value}"
@@ -521,15 +526,19 @@ class Binding(Loops):
                 return f"leaves[{what}]"
             if kind == "source":
                 return f"t{what}"
-            if kind == "given":
+            if kind in _BEFORE:
                 return self.given[what]
             if kind == "object":
                 return f"o{what}"
         build_name = self.writer.name("build", build)
         found = {what: f"t{what}" for kind, what in made.places if kind == "source"}
-        found |= {what: self.given[what] for kind, what in made.places if kind == "given"}
+        found |= {what: self.given[what] for kind, what in made.places if kind in _BEFORE}
         found |= {("o", what): f"o{what}" for kind, what in made.places if kind == "object"}
-        sources = ", ".join(f"{what!r}: {local}" for what, local in found.items())
+
+        def key(what: Any) -> str:
+            return self.writer.name("place", what) if type(what) is Address else repr(what)
+
+        sources = ", ".join(f"{key(what)}: {local}" for what, local in found.items())
         made_name = self.writer.name("made", made)
         return f"{build_name}({made_name}, {results}, leaves, {{{sources}}})"
 
@@ -537,6 +546,8 @@ class Binding(Loops):
 def _storage_part(output: int, part: int, bound: BindingSubject) -> Any:
     return native.storage(bound.types[output].nbytes)[part]
 
+
+_BEFORE = ("given", "held")  # kinds of leaves that a run has to look up before it writes
 
 _OF_SIZES: dict[str, Callable[[BindingSubject], Any]] = {
     "spare": lambda _bound: [],

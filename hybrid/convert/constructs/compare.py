@@ -13,7 +13,7 @@ SYMBOLS = {
     ast.Is: "is", ast.IsNot: "is not", ast.In: "in", ast.NotIn: "not in",
 }  # fmt: skip
 STAGED = ("is", "is not", "in", "not in")
-EQUAL = ("==", "!=")
+EQUAL = {"==": "equal", "!=": "unequal"}
 
 
 class CompareConverter(Converter):
@@ -22,7 +22,7 @@ class CompareConverter(Converter):
     ::
 
         a < b           stays
-        a == b     ==>  hyb__.compared(a) == hyb__.compared(b)
+        a == b     ==>  hyb__.equal(a, b)
         a != b     ==>  hyb__.unequal(a, b)
         a < b < c  ==>  hyb__.compare(SITE, a, "<", b, "<", lambda: c)
         a is b     ==>  hyb__.compare(SITE, a, "is", b)
@@ -37,10 +37,8 @@ class CompareConverter(Converter):
         if not rest and symbols[0] not in STAGED:
             rewriter.children(node)
             operands = node.left, node.comparators[0]
-            if symbols[0] == "!=" and not any(isinstance(x, ast.Constant) for x in operands):
-                return call(node, "unequal", *operands)
-            if symbols[0] in EQUAL:
-                node.left, node.comparators[0] = looked(node.left, node.comparators[0], "compared")
+            if symbols[0] in EQUAL and not any(isinstance(x, ast.Constant) for x in operands):
+                return call(node, EQUAL[symbols[0]], *operands)
             return node
         if not rewriter.may_defer(*rest):
             # Only the walrus and its like lead here: each comparison decides on the spot.
@@ -62,8 +60,8 @@ def peeking(loaded: ast.expr) -> ast.expr:
     return unchecked(loaded)
 
 
-def looked(left: ast.expr, right: ast.expr, function: str = "look") -> tuple[ast.expr, ast.expr]:
+def looked(left: ast.expr, right: ast.expr) -> tuple[ast.expr, ast.expr]:
     """Two operands with each wrapped in a look into containers; as they are beside a constant."""
     if isinstance(left, ast.Constant) or isinstance(right, ast.Constant):
         return left, right
-    return call(left, function, left), call(right, function, right)
+    return call(left, "look", left), call(right, "look", right)

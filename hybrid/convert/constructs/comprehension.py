@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from typing import Any
 
+from hybrid.convert.constructs.stores import as_key
 from hybrid.convert.constructs.variables import unchecked
 from hybrid.convert.converter import Converter, call, constant, located, name, thunk
 from hybrid.convert.rebuild import ITEMS
@@ -49,7 +50,7 @@ class ComprehensionConverter(Converter):
                         visited = rewriter.visit(getattr(node, field))
                         keeps = field == "value" or not isinstance(node, ast.SetComp)
                         keeps = keeps and field != "key"
-                        setattr(node, field, unchecked(visited) if keeps else visited)
+                        setattr(node, field, unchecked(visited) if keeps else as_key(visited))
         if not grows:
             first.iter = self._each(first.iter, iterable)
             return node

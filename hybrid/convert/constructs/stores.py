@@ -76,18 +76,20 @@ def _is_known(index: ast.expr) -> bool:
 
 
 class DisplayConverter(Converter):
-    """Template of a list, tuple or dict display.
+    """Template of a list, tuple, set or dict display.
 
     What is joined there may be of unknown length, and what is put in be there on some paths only.
+    Which object a key is may depend on the run.
 
     ::
 
         {**a, "b": c}    ==>    hyb__.united({**a}, {"b": c})
+        {a: b}           ==>    {hyb__.key(a): b}
     """
 
-    nodes = (ast.List, ast.Tuple, ast.Dict)
+    nodes = (ast.List, ast.Tuple, ast.Set, ast.Dict)
 
-    def convert(self, node: ast.List | ast.Tuple | ast.Dict) -> ast.expr:
+    def convert(self, node: ast.List | ast.Tuple | ast.Set | ast.Dict) -> ast.expr:
         if isinstance(node, ast.Dict) and None in node.keys and len(node.keys) > 1:
             parts = [self.rewriter.visit(part) for part in _parts_of(node)]
             return call(node, "united", *parts)
@@ -96,8 +98,19 @@ class DisplayConverter(Converter):
             if isinstance(item, ast.Starred):
                 mark(item, JOINED)
         self.rewriter.children(node)
+        if isinstance(node, ast.Set):
+            items[:] = map(as_key, items)
+            return node
         items[:] = map(unchecked, items)
+        if isinstance(node, ast.Dict):
+            node.keys[:] = [key and as_key(key) for key in node.keys]
         return node
+
+
+def as_key(node: ast.expr) -> ast.expr:
+    """A key of a dict, or an item of a set, given to ``hyb__.key`` unless it is constant."""
+    known = isinstance(node, (ast.Constant, ast.Starred))
+    return node if known else call(node, "key", node)
 
 
 def _parts_of(node: ast.Dict) -> list[ast.Dict]:

@@ -29,6 +29,7 @@ from hybrid.staging.values.dicts import present
 from hybrid.staging.values.iterables import TracedRange
 from hybrid.staging.values.optional_operands import each, is_unsure
 from hybrid.staging.values.subscripts import contains, numbers_in
+from hybrid.trace.places.stand_ins import equals_itself_alone
 from hybrid.trace.regions.region import truth
 from hybrid.trace.regions.ties import is_one
 from hybrid.trace.values.optional import OptionalValue
@@ -77,20 +78,33 @@ def _apply(site: Site, symbol: str, left: Any, right: Any) -> Any:
         if symbol not in ("is", "is not"):
             gone_over(right, symbol, site.location)
         return _compared_objects(left, symbol, right)
-    if symbol == "!=":
-        return unequal(left, right)
-    seen = compared if symbol in EQUAL else look
-    return PLAIN[symbol](seen(left), seen(right))
+    if symbol in EQUAL:
+        return equal(left, right) if symbol == "==" else unequal(left, right)
+    return PLAIN[symbol](look(left), look(right))
+
+
+def equal(left: Any, right: Any) -> Any:
+    """``left == right``."""
+    _tell_apart(left, "==", right)
+    return compared(left) == compared(right)
 
 
 def unequal(left: Any, right: Any) -> Any:
     """``left != right``, of an author's class that has ``__eq__`` alone the opposite of that."""
+    _tell_apart(left, "!=", right)
     if tracing() and type(left).__ne__ is object.__ne__:
         equals = own_method(left, "__eq__")
         found = NotImplemented if equals is None else equals(right)
         if found is not NotImplemented:
             return not_(None, found)
     return compared(left) != compared(right)
+
+
+def _tell_apart(left: Any, symbol: str, right: Any) -> None:
+    """Let the plan count on whether two objects are one, if that is all that the symbol asks."""
+    if equals_itself_alone(left) and tracing():
+        current().journal.identities.compare(left, right)
+        current().stand_ins.refuse_identity(left, right, symbol)
 
 
 def _compared_objects(left: Any, symbol: str, right: Any) -> Any:
@@ -134,6 +148,9 @@ def _is_in(item: Any, container: Any) -> Any:
         return as_truth(ops.any(container == item))
     if type(item) is Text and isinstance(container, str):
         item.refuse()
+    asked = (item, *(container if type(container) in (list, tuple) else ()))
+    current().journal.identities.ask_replaced(asked)
+    current().stand_ins.refuse_keys(asked, "looked for by `in`")
     space = namespace_of(container)
     if space is not None:
         space.will_read(item)

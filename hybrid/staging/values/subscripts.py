@@ -11,7 +11,7 @@ An index that is traced only because a loop is one node needs its value: the loo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from hybrid.number import Number, choose, kind_of
 from hybrid.number.mixed_number import Mixed
 from hybrid.number.staging import MAX, MIN
 from hybrid.ops.index.pick import pick
-from hybrid.staging.sessions.views import is_partial
+from hybrid.staging.sessions.views import is_partial, tracing
 from hybrid.staging.values.dicts import DictView
 from hybrid.staging.values.iterables import index_of
 from hybrid.staging.values.lists import ListView, choose_between
@@ -59,11 +59,13 @@ class Indexed(ListView):
             store_at(self.items, number, value)
 
     def __delitem__(self, index: Any) -> None:
+        self._traced(index)
         del self.whole[index]
 
     def _traced(self, index: Any) -> Number | None:
         """``index`` as a traced number; None if Python knows it, or nobody does."""
         if type(self.items) is dict:
+            count_on_key(index)
             return index if type(index) is Number else None
         if type(index) is Number or (isinstance(index, Tensor) and index.dtype.is_integer):
             number = index_of(index)
@@ -71,11 +73,49 @@ class Indexed(ListView):
         return None
 
 
+class Keyed:
+    """The view of what has a dict, of which it matters by which objects it is subscripted."""
+
+    __slots__ = ("whole",)
+
+    def __init__(self, whole: Any) -> None:
+        self.whole = whole
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._asked(key)[key]
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._asked(key)[key] = value
+
+    def __delitem__(self, key: Any) -> None:
+        del self._asked(key)[key]
+
+    def _asked(self, key: Any) -> Any:
+        count_on_key(key)
+        return self.whole
+
+
 def indexed(container: Any, seen: Any) -> Any:
     """The view of ``container``, which is seen as ``seen``, for a subscript that may be traced."""
     if type(container) in (list, tuple, dict) and (seen is container or type(seen) is DictView):
         return Indexed(container, seen)
+    here = current()
+    if (here.journal.identities.replaced or here.stand_ins.made) and isinstance(container, Mapping):
+        return Keyed(seen)
     return seen
+
+
+def count_on_key(key: Any) -> None:
+    """Let the plan count on which object ``key``, of a dict, is; raise if a run decides that."""
+    current().journal.identities.ask_replaced([key])
+    current().stand_ins.refuse_keys([key], "used as a key")
+
+
+def key(value: Any) -> Any:
+    """``value``, a key of a dict display or an item of a set display."""
+    if tracing():
+        count_on_key(value)
+    return value
 
 
 def item_at(items: Any, index: Number) -> Any:

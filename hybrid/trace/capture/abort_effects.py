@@ -100,6 +100,8 @@ class PendingWrites:
             for kind, what in part.recipe.places:
                 if kind == "given":
                     found[what] = Address(given, CONTENT, what).read()
+                elif kind == "held":
+                    found[what] = what.read(leaves)
         for variable in [values[index] for index in self.variables]:
             if type(variable.record) is not Leaf:  # made while nothing was recorded
                 variable.record = Leaf(variable.type)
@@ -224,7 +226,7 @@ class AbortEffects:
         builder.share([*[now for _, _, now in places], *[change.after for change in changes]])
         writes = [
             PlaceWrite(
-                Address(owner, name).seen_from(self.known.argument_leaves),
+                Address(owner, name).seen_from(self.known.owners),
                 builder.recipe_of(now),
                 True,
             )

@@ -156,8 +156,9 @@ def _captured(
         tracer.known = guards.known.union([id(container) for container, _ in given])
         at = definition(function)
         known = KnownValues(
-            leaves, given, guards.containers.values(), places, at, returning(function)
-        )
+            leaves, given, guards.containers.values(), places, at, returning(function),
+            guards.matching.objects,
+        )  # fmt: skip
         cells = [id(cell) for cell in places.values()]
         tracer.varying = {*cells, *[id(t) for t in leaves if isinstance(t, Tensor)]}
         writes.begin(given, tracer.turning)
@@ -247,7 +248,7 @@ class _CaptureBuilder:
             self.result_builder.known.hand_on(value, self.guards)
         self.result_builder.share([result, *[v for _, v in written], *contents])
         result_recipe = self.result_builder.recipe_of(result)
-        known, places = self.known.argument_leaves, list(lasting_places.values())
+        known, places = self.known.owners, list(lasting_places.values())
         place_writes = [
             PlaceWrite(
                 Address(place.owner, place.name).seen_from(known),
@@ -352,7 +353,7 @@ class _CaptureBuilder:
 
     def first_gradients(self, graph: Graph) -> FirstGradients | None:
         """Return the FirstGradients of ``graph``; None if it stores no first gradient."""
-        logged, owners = self.tracer.places, self.known.argument_leaves
+        logged, owners = self.tracer.places, self.known.owners
         places = [
             (Address(logged[key].owner, logged[key].name).seen_from(owners), mark)
             for key, mark in self.tracer.firsts.items()

@@ -55,6 +55,7 @@ KINDS_IN_WORDS = {
     "either": "a result that is not always there",
     "object": "an object that a run makes",
     "given": "a container that it was given",
+    "held": "an object that was there before",
     "tree": "what a run puts together",
     "fresh": "a container that a run makes",
 }
@@ -99,8 +100,8 @@ class TreeRecipe:
     ``text`` (a DeferredText: what builds a string, of which results), ``items`` (Items: all that
     stand in the place of one), ``either`` (OptionalLeaf: a leaf, or what is there instead of it),
     ``tree`` (Made: a tuple, list or dict), ``argument`` and ``source`` (index: that very tensor),
-    ``given`` (keys: a container among the arguments), ``object`` (index of one that is made at each
-    run), ``constant`` (a Python object).
+    ``given`` (keys: a container among the arguments), ``held`` (Address: the object there as the
+    run begins), ``object`` (index of one that is made at each run), ``constant`` (a Python object).
     """
 
     structure: Structure
@@ -421,7 +422,7 @@ def _value(
         return sources["o", what]
     if kind == "fresh":
         return what.copy()
-    return sources[what] if kind in ("source", "given") else what
+    return sources[what] if kind in ("source", "given", "held") else what
 
 
 def build_objects(

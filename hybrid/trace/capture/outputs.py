@@ -36,12 +36,12 @@ from hybrid.trace.capture.captured_graph import (
 )
 from hybrid.trace.capture.leak_sweep import path_to_traced
 from hybrid.trace.guards.conditions import Guards
-from hybrid.trace.places.address import GIVEN, Address, ArgumentLeaf, argument_leaves
+from hybrid.trace.places.address import GIVEN, Address, ArgumentLeaf, HeldObject, argument_leaves
 from hybrid.trace.places.code_owner import CONTAINERS as CONTAINERS_OF_ANY
 from hybrid.trace.places.code_owner import MISSING, has_attributes
 from hybrid.trace.places.differences import ContainerDifference, item_writes
 from hybrid.trace.places.objects import CONTAINERS, attributes, is_authors, is_plain
-from hybrid.trace.places.place import CONTENT, refuse_diverged
+from hybrid.trace.places.place import CONTENT, reachable, refuse_diverged
 from hybrid.trace.places.stand_ins import StandIn
 from hybrid.trace.regions.tracer import Cell, Tracer
 from hybrid.trace.values.deferred import Deferred, DeferredText
@@ -64,6 +64,7 @@ class KnownValues:
         places: Mapping[int, Tensor],
         at: Location | None,
         returning: Location | None,
+        replaced: Mapping[int, HeldObject],
     ) -> None:
         self.at = at  # where the author has written the function
         self.returning = returning  # and where it returns
@@ -81,11 +82,12 @@ class KnownValues:
         self.numbers = {id(cell): index for index, cell in places.items()}
         self.kept: dict[int, Address] = {}  # numbers in containers, by the ids of their cells
         self.given = False  # whether runs need the arguments themselves
+        self.replaced = replaced  # by the ids of objects in whose place the function puts others
 
     @property
-    def argument_leaves(self) -> dict[int, ArgumentLeaf]:
-        """The autodiff leaves of the argument tensors, by id, as ArgumentLeaf owners."""
-        return argument_leaves(self.leaves)
+    def owners(self) -> dict[int, ArgumentLeaf | HeldObject]:
+        """The owners of addresses that are others at each call: by the ids of those of this one."""
+        return {**argument_leaves(self.leaves), **self.replaced}
 
     def hand_on(self, tree: Any, guards: Guards) -> None:
         """Let runs store and return tuples in ``tree`` themselves that are older, or constants."""
@@ -113,7 +115,7 @@ class KnownValues:
         if id(cell.tensor) in self.kept:
             return Source("number", -1, cell.tensor, self.kept[id(cell.tensor)])
         if cell.address is not None:
-            return Source("attribute", address=cell.address.seen_from(self.argument_leaves))
+            return Source("attribute", address=cell.address.seen_from(self.owners))
         return Source("cell", tensor=cell.tensor)
 
 
@@ -285,10 +287,21 @@ class ResultBuilder:
 
     def kept_leaf(self, leaf: Any) -> tuple[str, Any]:
         """Return (kind, what) for a leaf without traced values: itself, or a copy for each run."""
+        held = self.known.replaced.get(id(leaf))
+        if held is not None:
+            return "held", held.address
+        if self.known.replaced:
+            self.count_on_replaced(leaf)
         kinds = (*CONTAINERS_OF_ANY, bytearray, np.ndarray)
         if not (isinstance(leaf, kinds) or has_attributes(leaf)) or self.root.is_known(leaf):
             return "constant", leaf
         return "fresh", FreshValue(leaf, self.root.is_known)
+
+    def count_on_replaced(self, leaf: Any) -> None:
+        """Let the plan serve the very objects that ``leaf`` leads to, for it keeps them."""
+        found = reachable([leaf])
+        for key in self.known.replaced.keys() & found.keys():
+            self.root.journal.identities.ask(found[key])
 
     def either(self, optional: OptionalValue) -> OptionalLeaf:
         """Return the OptionalLeaf of a value that only some paths have set."""

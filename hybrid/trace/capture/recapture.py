@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import gc
 import sys
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -26,7 +26,7 @@ from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.matching import Written
 from hybrid.trace.guards.reads import Reads
 from hybrid.trace.places.accesses import Accesses
-from hybrid.trace.places.address import GIVEN, Address, ArgumentLeaf
+from hybrid.trace.places.address import GIVEN, Address, ArgumentLeaf, HeldObject
 from hybrid.trace.places.code_owner import ATOMS, Place
 from hybrid.trace.places.differences import ContainerDifference, Difference, PlaceDifference
 from hybrid.trace.places.journal import LoggedPlace
@@ -120,8 +120,9 @@ class UnseenOwner(CaptureSignal):
 class RewrittenContainer(CaptureSignal):
     """Raised where a capture writes places of which its guards do not know.
 
-    Those are containers, constants, and ``numbers`` that only a run knows, in attributes and
-    variables.  ``refusal`` is what to raise if each call would change plain values once more.
+    Those are containers, constants, ``numbers`` that only a run knows, in attributes and
+    variables, and places of ``replaced`` objects (by their ids).  ``refusal`` is what to raise if
+    each call would change plain values once more.
     """
 
     def __init__(
@@ -129,10 +130,12 @@ class RewrittenContainer(CaptureSignal):
         writes: PlainWrites,
         places: Iterable[LoggedPlace],
         numbers: Sequence[Address],
+        replaced: Mapping[int, Any],
         refusal: CaptureError,
     ) -> None:
         super().__init__()
         self.writes, self.numbers, self.refusal = writes, numbers, refusal
+        self.replaced = replaced
         self.places = [place for place in places if held_tensors(place)]
 
 
@@ -204,7 +207,7 @@ class Attempt:
     def disclaim(self, made: Capture) -> None:
         """Claim no place of which it turned out that ``made`` does not write it."""
         owners = [write.address.owner for write in made.place_writes]
-        if not any(o is GIVEN or type(o) is ArgumentLeaf for o in owners):
+        if not any(o is GIVEN or type(o) in (ArgumentLeaf, HeldObject) for o in owners):
             written = set(map(id, owners))
             self.written.claimed = {key for key in self.written.claimed if key[0] in written}
 
@@ -314,6 +317,7 @@ def _take_as_inputs(
     written.containers.update((id(c.container), c.container) for c in writes.changes)
     written.places.update((id(place.owner), place.name) for place in found.places)
     written.constants.update(constant.key for constant in writes.constants)
+    written.replaced.update(found.replaced)
     inner = [place for change in writes.changes for place in numbers_in(change)]
     for place in () if written.known else (*found.numbers, *inner):
         written.free(place)

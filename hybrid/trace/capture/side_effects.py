@@ -35,7 +35,7 @@ from hybrid.trace.places.differences import (
     leaves_in,
 )
 from hybrid.trace.places.journal import LoggedPlace
-from hybrid.trace.places.objects import an_attribute
+from hybrid.trace.places.objects import an_attribute, attributes, blank, filled
 from hybrid.trace.places.objects import is_plain as made_of_attributes
 from hybrid.trace.places.place import CONTENT, Key, key_of, refill
 from hybrid.trace.places.signature import is_number
@@ -56,8 +56,8 @@ def remedy(moved: PlaceDifference) -> tuple[str, str]:
         )
     if made_of_attributes(after) and after is not moved.before:
         return (
-            f"Each call would make another {type(after).__name__}, and a plan knows the objects "
-            "that it reads by which they are.",
+            f"Each call would make another {type(after).__name__}, and a plan knows the objects of "
+            "libraries that it reads by which they are.",
             _object_before(moved.label, after),
         )
     return "", ""
@@ -177,11 +177,15 @@ def covers(
     places: Iterable[LoggedPlace],
     constants: Iterable[ConstantWrite] = (),
     numbers: Iterable[Address] = (),
+    replaced: Collection[int] = (),
 ) -> bool:
     """Return whether ``written`` names all that a capture writes.
 
-    That are changes of containers, places, constants, and ``numbers`` in attributes and variables.
+    That are changes of containers, places, constants, ``numbers`` in attributes and variables, and
+    ``replaced`` objects (their ids).
     """
+    if not written.replaced.keys() >= set(replaced):
+        return False
     if any(constant.key not in written.constants for constant in constants):
         return False
     if not written.known:
@@ -246,15 +250,20 @@ class PlainWrites:
     """The containers and constants that a capture has written without guards that know of them.
 
     ``changes`` are those of containers, ``constants`` attributes and variables set to plain values.
+    ``objects`` are the ids of objects of which one was put in the place of another: they do not
+    count, for plans know them by what they hold.
     """
 
     changes: Sequence[ContainerDifference]
     constants: Sequence[ConstantWrite]
+    objects: Collection[int] = ()
 
     @property
     def may_count(self) -> bool:
         """Whether plain values became other ones, as a counter does in each call."""
-        return any(c.may_count for c in self.constants) or any(map(_counts, self.changes))
+        return any(c.may_count for c in self.constants) or any(
+            _counts(change, self.objects) for change in self.changes
+        )
 
     def in_force(self, call: Callable[[], Any]) -> None:
         """Call ``call`` while all places hold what a call of the function would leave."""
@@ -263,7 +272,7 @@ class PlainWrites:
 
         def calling() -> None:
             for change in self.changes:
-                refill(change.container, _settled(change.after))
+                refill(change.container, _settled(change.after, self.objects))
             for constant in self.constants:
                 constant.place.put(constant.value)
             call()
@@ -277,16 +286,33 @@ class PlainWrites:
         ending(calling, put_back)
 
 
-def _counts(change: ContainerDifference) -> bool:
+def _counts(change: ContainerDifference, objects: Collection[int]) -> bool:
     """Return whether a plain item of a container became another plain item.
 
-    Numbers that a run moves are no plain items.
+    Numbers that a run moves are no plain items; neither are ``objects``, given by their ids.
     """
+
+    def described(value: Any) -> Any:
+        leaves, structure = flatten_once(value)
+        return structure, [
+            type(leaf)
+            if _is_run_time(leaf) or id(leaf) in objects
+            else (type(leaf), repr(leaf) if isinstance(leaf, ATOMS) else id(leaf))
+            for leaf in leaves
+        ]
+
+    def plain_items(content: dict[Any, Any], late: Collection[Any]) -> list[Any]:
+        return [
+            (key, described(value))
+            for key, value in content.items()
+            if key not in late and not _is_run_time(value)
+        ]
+
     before, after = change.before, change.after
     moved = [id(before[place.keys[0]]) for place in numbers_in(change) if isinstance(before, list)]
     if isinstance(after, dict):
         late = {key for key, value in after.items() if _is_run_time(value)}
-        return _plain_items(before, late) != _plain_items(after, late)
+        return plain_items(before, late) != plain_items(after, late)
     if len(before) == len(after):
         pairs = [
             pair
@@ -294,38 +320,26 @@ def _counts(change: ContainerDifference) -> bool:
             if not (_is_run_time(pair[1]) or id(pair[1]) in moved)
         ]
         before, after = ([pair[side] for pair in pairs] for side in (0, 1))
-    plain = ([_described(v) for v in content if not _is_run_time(v)] for content in (before, after))
+    plain = ([described(v) for v in content if not _is_run_time(v)] for content in (before, after))
     return next(plain) != next(plain)
-
-
-def _plain_items(content: dict[Any, Any], late: Collection[Any]) -> list[Any]:
-    return [
-        (key, _described(value))
-        for key, value in content.items()
-        if key not in late and not _is_run_time(value)
-    ]
 
 
 def _is_run_time(value: Any) -> bool:
     return isinstance(value, (Tensor, Number, VarList))
 
 
-def _described(value: Any) -> Any:
-    leaves, structure = flatten_once(value)
-    return structure, [
-        type(leaf)
-        if _is_run_time(leaf)
-        else (type(leaf), repr(leaf) if isinstance(leaf, ATOMS) else id(leaf))
-        for leaf in leaves
-    ]
-
-
-def _settled(content: Content) -> Content:
-    """Return ``content`` with zeros in place of traced values."""
+def _settled(content: Content, objects: Collection[int], within: tuple[int, ...] = ()) -> Content:
+    """Return ``content`` with zeros in place of traced values, those in ``objects`` included."""
     if isinstance(content, list):
         content = [item for item in content if type(item) is not VarList]
     leaves, structure = flatten_once(content)
-    return unflatten(structure, [_zero(leaf) for leaf in leaves])
+
+    def settled(leaf: Any) -> Any:
+        if id(leaf) not in objects or id(leaf) in within:
+            return _zero(leaf)
+        return filled(blank(type(leaf)), _settled(attributes(leaf), objects, (*within, id(leaf))))
+
+    return unflatten(structure, [settled(leaf) for leaf in leaves])
 
 
 def _zero(leaf: Any) -> Any:

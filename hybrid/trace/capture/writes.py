@@ -40,6 +40,7 @@ from hybrid.trace.places.differences import (
     ContainerSnapshot,
     Difference,
     PlaceDifference,
+    replaced_in,
 )
 from hybrid.trace.places.journal import LoggedPlace
 from hybrid.trace.places.memos import traced_caches
@@ -78,6 +79,7 @@ class Writes:
         """Note the ``given`` containers and ``turning``, before inputs are put in place."""
         self.given, self.turning = [container for container, _ in given], turning
         self.own = OwnWrites(self.tracer, self.guards.written, given)
+        self.journal.identities.replaced = self.guards.matching.objects
         self._begun = True
 
     def watch(self) -> None:
@@ -189,7 +191,9 @@ class Writes:
             tracer.places, self.left, lambda value: self.guards.was_there(value, self._asked)
         )
         numbers = list(written_numbers(tracer.places, self.left))
-        if covers(written, outer, tracer.places.values(), constants, numbers):
+        replaced = self._replaced(outer)
+        old = {id(before): before for before, _ in replaced}
+        if covers(written, outer, tracer.places.values(), constants, numbers, old):
             return
         label, key = self._label, self.changes[0].key if self.changes else None
         if constants:
@@ -199,7 +203,17 @@ class Writes:
         advice = remedy_of_items(label, None if constants or not self.changes else self.changes[0])
         refusal = side_effect(name, label, place or at, advice)
         places = tracer.places.values()
-        raise RewrittenContainer(PlainWrites(outer, constants), places, numbers, refusal)
+        objects = frozenset(id(one) for pair in replaced for one in pair)
+        plain = PlainWrites(outer, constants, objects)
+        raise RewrittenContainer(plain, places, numbers, old, refusal)
+
+    def _replaced(self, changes: Sequence[ContainerDifference]) -> list[tuple[Any, Any]]:
+        """Return (object from outside, the new one that the code has put in its place)."""
+        pairs = [(p.original, self.left[key]) for key, p in self.tracer.places.items() if p.written]
+        pairs += [(change.before, change.after) for change in changes]
+        is_known = self.tracer.is_known
+        found = [one for pair in pairs for one in replaced_in(*pair, is_known)]
+        return [(before, after) for before, after in found if is_known(before)]
 
     def require_guards(self) -> None:
         """Raise where the code has reached places that no guard looks at: capture again."""

@@ -29,10 +29,12 @@ from hybrid.trace.guards.matching import AnyNumber, Matcher, Matching, Written, 
 from hybrid.trace.guards.members import Members
 from hybrid.trace.guards.reads import Read, Reads
 from hybrid.trace.guards.snapshot import AbsentNames, Snapshot, WatchedPlace
-from hybrid.trace.places.address import Address, ArgumentLeaf, bound_name
+from hybrid.trace.places.address import Address, ArgumentLeaf, Attribute, bound_name
 from hybrid.trace.places.attributes import MISSING, cached_names, plainly_read, storage_of, stored
+from hybrid.trace.places.differences import leaves_in
 from hybrid.trace.places.held_state import is_mutable
 from hybrid.trace.places.memos import Memo
+from hybrid.trace.places.objects import is_object
 from hybrid.trace.places.place import CONTENT, Key, key_of
 from hybrid.trace.values.optional import OptionalValue
 
@@ -78,10 +80,17 @@ class Guards:
         self.epoch = EPOCH[0]
         # What only the capture itself needs:
         self.snapshot = Snapshot(reads.objects, self.known)
-        if self.written.containers or self.written.places:
+        replaced = self.written.replaced
+        if self.written.containers or self.written.places or replaced:
             self._fix(reads)
+        late = []
         for read in reads:
-            self._guard_read(read, reads, configured)
+            if id(read.owner) in replaced:
+                late.append(read)
+            else:
+                self._guard_read(read, reads, configured)
+        for read in late:
+            self._guard_replaced(read, reads, configured)
         # Of each object the class, and the dict of its attributes, by epoch or not.
         self.classes: Guard | None = None
         self.natures: list[tuple[Any, Guard, Guard | None]] = []
@@ -114,6 +123,33 @@ class Guards:
         else:
             self._argument(owner)
 
+    def _guard_replaced(self, read: Read, reads: Reads, configured: Callable[[Any], bool]) -> None:
+        """Note one ``read`` of an object in whose place each call puts another one.
+
+        The guard of that place looks at all that the object holds.  One of which no place is
+        known has guards of its own.
+        """
+        owner = read.owner
+        held = self.matching.objects.get(id(owner))
+        if held is None:
+            self._guard_read(read, reads, configured)
+        elif read.kind == "attributes":
+            for name in read.names:
+                lasting = held.address.item(Attribute.of(owner, name)).now
+                read_now = functools.partial(stored, owner, name)
+                label, value = f"{label_of(owner)}.{name}", read_now()
+                guard = self._guard(label, read_now, value, self.matching.exactly(value))
+                if not self.made:
+                    place = WatchedPlace(guard, value, owner, name, is_attribute=True)
+                    place.lasting = lasting
+                    self.snapshot.watch(place)
+        elif read.kind == "absent":
+            self.snapshot.absent.append(AbsentNames(owner, frozenset(read.names), False))
+
+    def _is_replaced(self, owner: Any) -> bool:
+        """Return whether guards know ``owner`` by what it holds, not by which object it is."""
+        return id(owner) in self.matching.objects
+
     def _guard_classes(self, owners: Iterable[Any], configured: Callable[[Any], bool]) -> None:
         """Guard which classes ``owners`` are of, and which dicts hold their attributes."""
         by_epoch = []
@@ -124,6 +160,8 @@ class Guards:
             of = _identity(f"the class of the {label} object", functools.partial(type, owner), kind)
             if not self.made:
                 self.snapshot.watch(WatchedPlace(of, kind, owner, "__class__", is_attribute=True))
+            if self._is_replaced(owner):
+                continue
             if configured(owner):
                 by_epoch.append(owner)
                 continue
@@ -140,6 +178,8 @@ class Guards:
     def _fix(self, reads: Reads) -> None:
         """Note the tensors that stand at places which the capture does not write."""
         for read in reads:
+            if id(read.owner) in self.written.replaced:
+                continue
             if read.kind == "attributes":
                 for name, value in zip(read.names, read.values(), strict=True):
                     written = (id(read.owner), name) in self.written.places
@@ -166,6 +206,8 @@ class Guards:
     def _guard(self, name: str, read: Callable[[], Any], value: Any, matches: Matcher) -> Guard:
         """Return the Guard of a read that expects ``value``, or any number of its kind."""
         expected = matches if isinstance(matches, AnyNumber) else value
+        if self._is_replaced(value):  # it may hold something else though it is the same object
+            expected = Guards
         return Guard(name, read, matches, expected, bool(self.written.numbers))
 
     def _global(self, namespace: dict, name: str, assigned: bool) -> None:
@@ -262,7 +304,9 @@ class Guards:
         else:
             matches = self._unwritten(owner, name, value)
         guard = self._guard(label, read, Guards if is_tensor else value, matches)
-        by_epoch = by_epoch and not is_mutable(value) and not is_tensor and not written
+        by_epoch = by_epoch and not (
+            is_mutable(value) or is_tensor or written or self._is_replaced(value)
+        )
         (self.by_epoch if by_epoch else self.always).append(guard)
         if self.made:
             return
@@ -314,7 +358,7 @@ class Guards:
             written = now is not begun and (
                 holds_run_value(now)
                 or type(now) is OptionalValue
-                or type(now) in (list, dict)  # which the capture has made
+                or self._is_made(now)
                 or holds_tensor(begun)
                 or place.name == "__class__"
                 or id(now) in self.known
@@ -332,7 +376,12 @@ class Guards:
                 and (
                     holds_tensor(now)
                     or (
-                        (type(now) in (list, dict) or is_plain(now) or holds_run_value(now))
+                        (
+                            self._is_made(now)
+                            or is_plain(now)
+                            or holds_run_value(now)
+                            or id(now) in self.known
+                        )
                         and name not in cached_names(owner)
                     )
                 )
@@ -342,6 +391,15 @@ class Guards:
                 yield owner, name, MISSING
             if made and absent.is_shared:
                 self._still_absent(owner, frozenset(made), absent.configured)
+
+    def _is_made(self, value: Any) -> bool:
+        """Return whether ``value`` is a list, a dict or an object that the capture has made.
+
+        A tuple of such objects is, too.
+        """
+        return type(value) in (list, dict) or any(
+            id(leaf) not in self.known and is_object(leaf) for leaf in leaves_in(value)
+        )
 
     def was_there(self, value: Any, asked: Collection[int]) -> bool:
         """Return whether a place held ``value``, or something else did, before the capture."""
@@ -386,6 +444,8 @@ class Guards:
         """Add the guards of cached properties after a good capture, and drop the snapshot."""
         for absent in self.snapshot.absent:
             owner, configured = absent.owner, absent.configured
+            if self._is_replaced(owner):
+                continue
             for name in absent.found():
                 self._attribute(owner, name, configured, label_of(owner))
             if not absent.is_shared:

@@ -2,7 +2,8 @@
 
 A capture that writes to a container, or to a place that holds one, depends on the types of the
 tensors in it, not on which they are: those are inputs, fetched from there at each call.  So are
-Python numbers that have not always been the same.
+Python numbers that have not always been the same.  An object in whose place each call puts another
+one is known by its class and by what its attributes hold, too.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from hybrid.core.dataclass import dataclass, field
 from hybrid.core.tree import stored_pairs
 from hybrid.eager.tensor import Tensor
 from hybrid.trace.places.accesses import Accesses
-from hybrid.trace.places.address import Address
+from hybrid.trace.places.address import Address, Attribute, HeldObject
 from hybrid.trace.places.code_owner import ATOMS, CONTAINERS, has_attributes
 from hybrid.trace.places.differences import content, items_of, leaves_in
 from hybrid.trace.places.held_state import state_of
+from hybrid.trace.places.objects import attributes
 from hybrid.trace.places.place import CONTENT, Key
 from hybrid.trace.places.signature import is_number
 
@@ -36,6 +38,7 @@ class Written:
 
     containers: dict[int, Any] = field(default_factory=dict)  # by their ids
     places: set[tuple[int, str]] = field(default_factory=set)  # (id of the owner, attribute)
+    replaced: dict[int, Any] = field(default_factory=dict)  # objects in whose place others come
     # Places of numbers that only a run knows, by the keys of their stored addresses.
     numbers: dict[Hashable, Address] = field(default_factory=dict)
     known: bool = False  # whether numbers that the capture writes are guarded, and no inputs
@@ -79,6 +82,7 @@ class Matching:
     numbers: list[tuple[Address, Any]] = field(default_factory=list)  # all that were met
     inputs: dict[Hashable, Address] = field(default_factory=dict)  # by the keys of what is stored
     found: int = 0  # how often a place of those was met
+    objects: dict[int, HeldObject] = field(default_factory=dict)  # by ids of replaced objects
     around: list[int] = field(default_factory=list)  # ids of the containers of what is matched now
 
     def fix(self, value: Any) -> None:
@@ -154,6 +158,8 @@ class Matching:
                 self.around.pop()
         if has_attributes(expected):
             return lambda found: found is expected
+        if id(expected) in self.written.replaced:
+            return self.replaced(expected, address)
         if address is not None and type(expected) in (bool, int, float):
             return self.number(expected, address)
         state = state_of(expected)
@@ -161,6 +167,32 @@ class Matching:
             unchanged = self.exactly(state(expected))
             return lambda found: found is expected and unchanged(state(found))
         return plain_matcher(expected)
+
+    def replaced(self, expected: Any, address: Address | None) -> Matcher:
+        """Return the matcher of objects of the class of ``expected`` whose attributes match.
+
+        At a second place it is that of the object at the first one.
+        """
+        if address is None or len(self.around) == _DEEPEST:
+            return lambda found: found is expected
+        first = self.objects.setdefault(id(expected), HeldObject(address)).address
+        if not first.is_same(address):
+            return lambda found: found is first.now()
+        kind, held = type(expected), attributes(expected)
+        names = list(held)
+        self.around.append(id(expected))
+        try:
+            parts = [
+                self.exactly(value, address.item(Attribute.of(expected, name)), replaceable=True)
+                for name, value in held.items()
+            ]
+        finally:
+            self.around.pop()
+        return lambda found: (
+            type(found) is kind
+            and list(inside := attributes(found)) == names
+            and all(m(v) for m, v in zip(parts, inside.values(), strict=False))
+        )
 
     def container(self, expected: Any, address: Address | None, replaceable: bool) -> Matcher:
         """Return the matcher of containers whose items match those of ``expected``.

@@ -372,7 +372,8 @@ class Reads:
             if names:
                 yield Read("absent", owner, names)
         for owner in self.accesses.whole.values():
-            yield Read("listed", owner)
+            if hasattr(owner, "__dict__"):  # else those of its class
+                yield Read("listed", owner)
 
     def keys(self) -> set[Key]:
         """Return the keys of the places that are likely to change."""

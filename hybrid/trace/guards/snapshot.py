@@ -24,7 +24,9 @@ class WatchedPlace:
     ``is_attribute`` says that it is an attribute, or a variable that is set, of ``owner``.
     """
 
-    __slots__ = ("arrays", "begun", "guard", "is_attribute", "name", "of_class", "owner", "value")
+    __slots__ = (
+        "arrays", "begun", "guard", "is_attribute", "lasting", "name", "of_class", "owner", "value",
+    )  # fmt: skip
 
     def __init__(
         self, guard: Guard, value: Any, owner: Any, name: str, is_attribute: bool = False
@@ -33,6 +35,7 @@ class WatchedPlace:
         self.owner, self.name, self.is_attribute = owner, name, is_attribute
         # Whether the attribute is that of the class of ``owner``.
         self.of_class = is_attribute and not is_own(owner, name)
+        self.lasting = guard.read  # how to read it at other calls
         self.begun: Any = None  # what it held when the capture began: a number of a run, say
         self.arrays: Sequence[tuple[Array, Array]] = ()  # in the value, each with what it held
         if isinstance(value, HOLDING_ARRAYS):
@@ -184,7 +187,7 @@ class Snapshot:
         for place in self.places:
             for path in _paths(place.value, value, set()):
                 keys = "".join(f"[{key!r}]" for key in path)
-                read = place.guard.read
+                read = place.lasting
                 yield (
                     place.guard.name + keys,
                     functools.partial(_item, read, path) if path else read,
@@ -196,7 +199,7 @@ class Snapshot:
             path = _path(place.value, container, set()) if place.is_attribute else None
             if path is not None:
                 label = f"{label_of(place.owner)}.{place.name}"
-                return label, functools.partial(_followed, place.guard.read, path)
+                return label, functools.partial(_followed, place.lasting, path)
         return None
 
 

@@ -1,15 +1,18 @@
-"""Addresses: an attribute of an object, and item keys from there, read again at each call."""
+"""Addresses: an attribute of an object, and keys from there, read again at each call.
+
+A key is that of an item of a list, tuple or dict, or an ``Attribute``.
+"""
 
 from __future__ import annotations
 
 import keyword
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any
 
-from hybrid.core.dataclass import dataclass, replace
+from hybrid.core.dataclass import dataclass, field, replace
 from hybrid.ir.record import gradient_leaf
 from hybrid.trace.places.code_owner import MISSING
-from hybrid.trace.places.place import CONTENT, is_behind_code, put_attribute
+from hybrid.trace.places.place import CONTENT, is_behind_code, put_attribute, read_place
 
 GIVEN: Any = object()  # in place of an owner: the arguments of the call, (args, kwargs)
 
@@ -37,8 +40,49 @@ def argument_leaves(leaves: Sequence[Any]) -> dict[int, ArgumentLeaf]:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class HeldObject:
+    """The owner of an address that is the object which stands at another one as a run begins."""
+
+    address: Address
+
+
+Owners = Mapping[int, ArgumentLeaf | HeldObject]  # by the ids of what they are in a capture
+
+
+@dataclass(frozen=True, slots=True)
+class Attribute:
+    """A key of an address: the attribute of this name that an object there stores."""
+
+    name: str
+    plain: bool = field(default=False, compare=False)  # whether to read it runs no other code
+
+    @staticmethod
+    def of(owner: Any, name: str) -> Attribute:
+        """Return the key of the attribute that ``owner``, or another of its class, stores."""
+        return Attribute(name, _is_spelled(name) and not is_behind_code(owner, name))
+
+    def __repr__(self) -> str:
+        return f".{self.name}"
+
+
+def _is_spelled(name: str) -> bool:
+    """Return whether code can spell the attribute ``name``."""
+    return name.isidentifier() and not keyword.iskeyword(name)
+
+
+def _step(found: Any, key: Any) -> Any:
+    """Return what ``found`` holds at the ``key`` of an address."""
+    return read_place(found, key.name) if type(key) is Attribute else found[key]
+
+
+def keys_text(keys: Iterable[Any]) -> str:
+    """Return the ``keys`` of an address as one would write them: ``['h'].mean[0]``."""
+    return "".join([repr(key) if type(key) is Attribute else f"[{key!r}]" for key in keys])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Address:
-    """An attribute of ``owner`` (or ``owner`` itself, if the name is CONTENT) and item keys."""
+    """An attribute of ``owner`` (or ``owner`` itself, if the name is CONTENT) and keys."""
 
     owner: Any
     name: str
@@ -51,11 +95,11 @@ class Address:
         return owner, self.name, self.keys
 
     def item(self, key: Any) -> Address:
-        """Return the address of the item ``key`` of what is at this address."""
+        """Return the address of the item, or Attribute, ``key`` of what is at this address."""
         return Address(self.owner, self.name, (*self.keys, key))
 
-    def seen_from(self, owners: Mapping[int, ArgumentLeaf]) -> Address:
-        """Return the same address, with an ArgumentLeaf if its owner is one of ``owners``."""
+    def seen_from(self, owners: Owners) -> Address:
+        """Return the same address, with what stands for its owner if that is one of ``owners``."""
         known = owners.get(id(self.owner))
         return self if known is None else replace(self, owner=known)
 
@@ -67,6 +111,8 @@ class Address:
         """Return the owner of the address in a call with these argument ``leaves``."""
         if type(self.owner) is ArgumentLeaf:
             return gradient_leaf(leaves[self.owner.index])
+        if type(self.owner) is HeldObject:
+            return self.owner.address.read(leaves)
         return self.owner
 
     def read(self, leaves: Sequence[Any] = ()) -> Any:
@@ -79,7 +125,7 @@ class Address:
         else:
             found = getattr(owner, self.name, None)
         for key in self.keys:
-            found = found[key]
+            found = _step(found, key)
         return found
 
     def now(self) -> Any:
@@ -97,9 +143,11 @@ class Address:
         for key in self.keys:
             if isinstance(found, tuple):
                 keys.append(key)
+            elif type(key) is Attribute:
+                owner, name, keys = found, key.name, []
             else:
                 owner, name, keys = found, CONTENT, [key]
-            found = found[key]
+            found = _step(found, key)
         return Address(owner, name, tuple(keys))
 
     def put(self, value: Any) -> None:
@@ -121,14 +169,20 @@ class Address:
             text = f"leaves[{self.owner.index}].leaf"
             if self.owner.frozen:
                 text = f"{name('leaf_of', gradient_leaf)}(leaves[{self.owner.index}])"
+        elif type(self.owner) is HeldObject:
+            text = self.owner.address.text(name)
         else:
             text = "given" if self.owner is GIVEN else name("owner", self.owner)
         if self.name != CONTENT:
-            spelled = self.name.isidentifier() and not keyword.iskeyword(self.name)
-            plain = spelled and not is_behind_code(self.owner, self.name)
+            plain = _is_spelled(self.name) and not is_behind_code(self.owner, self.name)
             text += f".{self.name}" if plain else f".__dict__[{self.name!r}]"
         for key in self.keys:
-            text += f"[{key if type(key) in (int, bool) else name('key', key)}]"
+            if type(key) is Attribute and key.plain:
+                text += f".{key.name}"
+            elif type(key) is Attribute:
+                text = f"{name('read_place', read_place)}({text}, {key.name!r})"
+            else:
+                text += f"[{key if type(key) in (int, bool) else name('key', key)}]"
         return text
 
 

@@ -15,6 +15,7 @@ import numpy as np
 from hybrid.core.dataclass import dataclass, field
 from hybrid.core.tree import stored_items, stored_pairs
 from hybrid.trace.places.code_owner import CONTAINERS
+from hybrid.trace.places.objects import attributes, is_object
 from hybrid.trace.places.place import CONTENT, Key, refill, unknown_length_in
 
 Array = Any  # a NumPy array or a bytearray
@@ -139,6 +140,33 @@ class ContainerSnapshot:
             if not _is_still(now, before, type(container)):
                 found.append(ContainerDifference(container, before, now))
         return found
+
+
+def replaced_in(
+    before: Any, after: Any, is_known: Callable[[Any], bool]
+) -> Iterator[tuple[Any, Any]]:
+    """Yield (object of the author's in ``before``, another in its place in ``after`` that is new).
+
+    What is in the other object, or in another list, tuple or dict, may have been replaced as well.
+    """
+    seen: set[int] = set()
+    rest = [(before, after)]
+    while rest:
+        before, after = rest.pop()
+        if before is after or id(before) in seen:
+            continue
+        seen.add(id(before))
+        if is_object(before):
+            if is_object(after) and not is_known(after):
+                yield before, after
+                if type(before) is type(after):
+                    held = attributes(before)
+                    rest += [(held[n], v) for n, v in attributes(after).items() if n in held]
+        elif isinstance(before, dict) and isinstance(after, dict):
+            held = content(before)
+            rest += [(held[key], v) for key, v in stored_pairs(after) if key in held]
+        elif isinstance(before, (list, tuple, deque)) and isinstance(after, (list, tuple, deque)):
+            rest += zip(stored_items(before), stored_items(after), strict=False)
 
 
 def content(container: Any) -> Content:

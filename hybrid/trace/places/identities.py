@@ -7,7 +7,7 @@ place holds, the answer is a guard of its own.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Any
 
@@ -42,6 +42,8 @@ class Identities:
     """All that a capture was asked of identities."""
 
     queries: dict[tuple[int, int], IdentityQuery] = field(default_factory=dict)
+    # Objects in whose place each call puts others, by their ids: where calls find those.
+    replaced: Mapping[int, Any] = field(default_factory=dict)
 
     @property
     def found(self) -> Iterable[IdentityQuery]:
@@ -52,17 +54,27 @@ class Identities:
         """Note that code asks whether two values are one object."""
         if type(left) is not type(right) or (id(left), id(right)) in self.queries:
             return
-        if _is_known_by_value(left) and _is_known_by_value(right):
+        replaced = id(left) in self.replaced or id(right) in self.replaced
+        if replaced or (_is_known_by_value(left) and _is_known_by_value(right)):
             self.queries[id(left), id(right)] = IdentityQuery(left, right, author_location())
 
     def ask(self, value: Any) -> None:
         """Note that code asks for the ``id`` of ``value``."""
-        if (id(value), 0) not in self.queries and _is_known_by_value(value):
+        if (id(value), 0) not in self.queries and self._is_known_by_value(value):
             self.queries[id(value), 0] = IdentityQuery(value, None, author_location())
+
+    def ask_replaced(self, values: Iterable[Any]) -> None:
+        """Note that code may ask which of ``values`` are objects that calls replace."""
+        for value in values:
+            if id(value) in self.replaced:
+                self.ask(value)
 
     def asked(self) -> dict[int, Any]:
         """Return the values of which code asked which they are, by their ids."""
         return {id(v): v for c in self.found for v in (c.left, c.right) if v is not None}
+
+    def _is_known_by_value(self, value: Any) -> bool:
+        return id(value) in self.replaced or _is_known_by_value(value)
 
 
 def is_atom(value: Any) -> bool:

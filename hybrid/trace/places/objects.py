@@ -40,6 +40,11 @@ def is_plain(value: Any) -> bool:
     return True
 
 
+def is_object(value: Any) -> bool:
+    """Return whether ``value`` is a plain object of one of the author's own classes."""
+    return is_authors(type(value)) and is_plain(value)
+
+
 def an_attribute(value: Any) -> str:
     """Return the name of some attribute of ``value``, for advice in messages."""
     return next(iter(attributes(value)), "name")

@@ -13,7 +13,7 @@ have to be seen elsewhere, for a plan keeps no objects of which a tensor decides
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from hybrid.core.dataclass import dataclass, field
@@ -74,18 +74,31 @@ class StandIns:
                 _refuse(owner, own.at)
             del self.made[id(owner)]  # nobody else can see what it stands for
 
-    def refuse_identity(self, left: Any, right: Any) -> None:
-        """Raise if the identity of two objects depends on the run."""
+    def refuse_identity(self, left: Any, right: Any, how: str = "`is`") -> None:
+        """Raise if it depends on the run whether two objects, compared by ``how``, are one."""
         if left is right or not (id(left) in self.made or id(right) in self.made):
             return
         if self.places(left).keys() & self.places(right).keys():
             raise CaptureError(
-                f"two objects ({type(left).__name__}) were compared by `is`, and which of several "
+                f"two objects ({type(left).__name__}) were compared by {how}, and which of several "
                 "they are depends on the value of a tensor",
                 at=author_location(),
                 why="A plan keeps no objects of which a run decides which they are.",
                 fix="compare what they hold, or keep a flag beside them",
             )
+
+    def refuse_keys(self, values: Iterable[Any], how: str) -> None:
+        """Raise if it depends on the run which objects some ``values`` are that are told apart."""
+        for value in values if self.made else ():
+            if id(value) in self.made and equals_itself_alone(value):
+                kind = type(value).__name__
+                raise CaptureError(
+                    f"a {kind} was {how}, and which of several it is depends on the value of a "
+                    "tensor",
+                    at=author_location(),
+                    why="A plan keeps no objects of which a run decides which they are.",
+                    fix=f"do so on each path, or give the {kind} a number of its own, and use that",
+                )
 
     def places(self, value: Any) -> dict[int, Any]:
         """The objects that ``value`` may be, by their ids."""
@@ -100,6 +113,11 @@ class StandIns:
                 found.update({id(p): p for p in standing.places if p is value})
                 stack.extend(p for p in standing.places if p is not value)
         return found
+
+
+def equals_itself_alone(value: Any) -> bool:
+    """Return whether ``value`` equals no other object."""
+    return type(value).__eq__ is object.__eq__
 
 
 def _refuse(owner: Any, at: Location | None) -> None:

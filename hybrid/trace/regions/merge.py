@@ -24,7 +24,7 @@ from hybrid.number import Number
 from hybrid.number.mixed_number import Mixed, kinds_of, spread, union
 from hybrid.number.tensor_or_number import TensorOrNumber, as_plain
 from hybrid.trace.places.code_owner import ATOMS, MISSING
-from hybrid.trace.places.objects import an_attribute, attributes, blank, filled, is_plain
+from hybrid.trace.places.objects import attributes, blank, filled, is_plain
 from hybrid.trace.places.place import CONTENT, DequeContent, DivergedContent, refill
 from hybrid.trace.regions.merge_dicts import merged_dicts
 from hybrid.trace.regions.merge_lists import merged_lists, optional
@@ -163,8 +163,6 @@ class Merge:
         return lambda results: rebuilt(a, [part(results) for part in parts])
 
     def _objects(self, a: Any, b: Any, name: str) -> Build:
-        if any(self.first.region.is_known(value) for value in (a, b)):
-            self.refuse_object(a, name)
         of_a, of_b = self.first.attributes(a), self.second.attributes(b)
         parts = {
             n: self.tree(of_a.get(n, MISSING), of_b.get(n, MISSING), f"{name}.{n}")
@@ -347,18 +345,6 @@ class Merge:
         if line is not None and str(line) not in text:
             text = f"{text} ({line})"
         return f"{text} {side.label}"
-
-    def refuse_object(self, value: Any, name: str) -> Any:
-        kind, first = type(value).__name__, an_attribute(value)
-        raise CaptureError(
-            f"{name} is one {kind} on one path, and another on the other",
-            at=self.at,
-            why=f"One of them was there before the call. Which {kind} it is depends on the value "
-            "of a tensor, and a plan keeps no objects of which a run decides which they are.",
-            fix=f"set the attributes of the {kind} that is there ({name}.{first} = ...)"
-            if "." in name
-            else f"begin with a copy of the {kind} (copy.copy), or set its attributes in place",
-        )
 
     def refuse(self, a: Any, b: Any, name: str) -> Any:
         called = spoken(name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -158,35 +157,6 @@ def test_an_object_that_others_see() -> None:
         return s.a, t.a
 
     assert refusal(f, f32(1.0)).startswith("a State was changed that is one or another")
-
-
-def test_an_object_from_before_the_call() -> None:
-    best = State(f32(1.0), 1)
-
-    def branch(x):
-        s = best
-        if x > 0:
-            s = replace(s, a=x)
-        return s.a
-
-    def loop(x):
-        s = best
-        while s.a < x:
-            s = replace(s, a=s.a + 1)
-        return s.a
-
-    why = (
-        "One of them was there before the call. Which State it is depends on the value of a "
-        "tensor, and a plan keeps no objects of which a run decides which they are."
-    )
-    assert refusal(branch, f32(1.0)) == (
-        f"s is one State on one path, and another on the other [if x > 0:] {why} "
-        "[begin with a copy of the State (copy.copy), or set its attributes in place]"
-    )
-    assert refusal(loop, f32(3.0)) == (
-        f"s is one State on one path, and another on the other [while s.a < x:] {why} "
-        "[begin with a copy of the State (copy.copy), or set its attributes in place]"
-    )
 
 
 def test_an_object_whose_attributes_change_their_kind() -> None:
