@@ -11,13 +11,15 @@ import types
 from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from hybrid.core.package import is_of_hybrid
 from hybrid.eager.tensor import Tensor
 from hybrid.trace.places.code_owner import is_library_class, user_object
-from hybrid.trace.places.place import attributes_of, put_attribute, read_place
+from hybrid.trace.places.place import put_attribute, read_place
 
 CONTAINERS = (list, dict, OrderedDict)  # of trees, but for those that nobody can change
+_slots: WeakKeyDictionary[type, tuple[str, ...]] = WeakKeyDictionary()
 _NEVER = (
     type, types.ModuleType, types.FunctionType, types.MethodType, BaseException, enum.Enum,
     Iterator, tuple, Tensor,
@@ -68,10 +70,26 @@ def empty(kind: type) -> Any:
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """Return the attributes of ``value`` itself, in order."""
-    own = [*getattr(value, "__dict__", ())]
-    names = [*own, *sorted(attributes_of(value) - set(own))]
-    return {name: read_place(value, name) for name in names}
+    """Return the attributes of ``value`` itself, in order; of an empty slot MISSING."""
+    own = getattr(value, "__dict__", {})
+    slots = _slots_of(type(value))
+    if not slots:
+        return dict(own)
+    return {**own, **{name: read_place(value, name) for name in slots if name not in own}}
+
+
+def _slots_of(kind: type) -> tuple[str, ...]:
+    """Return the sorted names of the attributes for which ``kind`` has slots."""
+    found = _slots.get(kind)
+    if found is None:
+        names = {
+            name
+            for base in kind.__mro__
+            for name, member in vars(base).items()
+            if isinstance(member, types.MemberDescriptorType)
+        }
+        found = _slots[kind] = tuple(sorted(names - {"__dict__"}))
+    return found
 
 
 def filled(value: Any, found: Any) -> Any:
@@ -81,6 +99,9 @@ def filled(value: Any, found: Any) -> Any:
         return value
     if isinstance(value, dict):
         value.update(found)
+        return value
+    if hasattr(value, "__dict__") and not _slots_of(type(value)):
+        vars(value).update(found)
         return value
     for name, part in found.items():
         put_attribute(value, name, part)
