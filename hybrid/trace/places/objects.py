@@ -19,7 +19,7 @@ from hybrid.trace.places.code_owner import is_library_class, user_object
 from hybrid.trace.places.place import put_attribute, read_place
 
 CONTAINERS = (list, dict, OrderedDict)  # of trees, but for those that nobody can change
-_slots: WeakKeyDictionary[type, tuple[str, ...]] = WeakKeyDictionary()
+_names: WeakKeyDictionary[type, tuple[str, ...]] = WeakKeyDictionary()
 _NEVER = (
     type, types.ModuleType, types.FunctionType, types.MethodType, BaseException, enum.Enum,
     Iterator, tuple, Tensor,
@@ -70,17 +70,17 @@ def empty(kind: type) -> Any:
 
 
 def attributes(value: Any) -> dict[str, Any]:
-    """Return the attributes of ``value`` itself, in order; of an empty slot MISSING."""
+    """Return the attributes of ``value`` itself, in order; MISSING where it was never set."""
     own = getattr(value, "__dict__", {})
-    slots = _slots_of(type(value))
-    if not slots:
+    described = _described_names(type(value))
+    if not described:
         return dict(own)
-    return {**own, **{name: read_place(value, name) for name in slots if name not in own}}
+    return {**own, **{name: read_place(value, name) for name in described if name not in own}}
 
 
-def _slots_of(kind: type) -> tuple[str, ...]:
-    """Return the sorted names of the attributes for which ``kind`` has slots."""
-    found = _slots.get(kind)
+def _described_names(kind: type) -> tuple[str, ...]:
+    """Return the sorted names in the ``__slots__`` of ``kind`` and its bases."""
+    found = _names.get(kind)
     if found is None:
         names = {
             name
@@ -88,7 +88,7 @@ def _slots_of(kind: type) -> tuple[str, ...]:
             for name, member in vars(base).items()
             if isinstance(member, types.MemberDescriptorType)
         }
-        found = _slots[kind] = tuple(sorted(names - {"__dict__"}))
+        found = _names[kind] = tuple(sorted(names - {"__dict__"}))
     return found
 
 
@@ -100,7 +100,7 @@ def filled(value: Any, found: Any) -> Any:
     if isinstance(value, dict):
         value.update(found)
         return value
-    if hasattr(value, "__dict__") and not _slots_of(type(value)):
+    if hasattr(value, "__dict__") and not _described_names(type(value)):
         vars(value).update(found)
         return value
     for name, part in found.items():
