@@ -166,6 +166,18 @@ class Halving:
 
 unit = Doubling()
 """,
+    "replaced": """\
+cells = {}
+
+
+@dataclass(eq=False)
+class Cell:
+    v: Any
+    s: Any
+
+    def moved(self, by):
+        return Cell(self.v + by, self.s)
+""",
     "equals": """\
 pairs = [(0.5, 1.0), (0.5, 1.0)]
 """,
@@ -412,6 +424,9 @@ class Writer:
         kept += [f"xs=[{ones} * 2, {ones}]", f'd={{"a": {ones} * 3}}']
         watched = ["state", *["net"] * has("modules"), *["total"] * has("kept closures")]
         made = ["hy.random.seed(0)", f"state = {kind}({', '.join(kept)})"]
+        if has("replaced"):
+            made.append(f"state.p, state.q = Cell({ones}, {zero}), Cell({ones} * 2, {zero} + 1)")
+            made.append("state.ps = [state.p]")
         if has("backward") or has("frozen"):
             made.append("state.w.requires_grad = True")
         if has("modules"):

@@ -523,6 +523,23 @@ stmt:
     p0 = t<=> is pairs[0]
 b: (pairs[0] is pairs[1])  |  (pairs[0] == pairs[1])
 
+[replaced]
+stmt: state.p = state.p.moved(<v>)  |  state.p = replace(state.p, v=<v>)  |  state.p = state.q
+stmt: state.q, state.p = state.p, state.q  |  state.q = Cell(<v>, <s>)  |  state.ps = [state.p]
+stmt: state.ps[0] = replace(state.ps[0], s=<s>)  |  state.p.s = <s>  |  cells = {state.p: <s>}
+stmt:
+    if <c>:
+        state.p = replace(state.p, v=<v>)
+stmt:
+    e<=> = state.p if <c> else state.q
+    v0 = e<=>.v * e<=>.s
+stmt:
+    for _ in range(<i> % 3):
+        state.q = state.q.moved(<v>)
+v: state.p.v  |  state.ps[0].v  |  (state.p if <c> else Cell(<v>, <s>)).v
+s: state.q.s  |  cells.get(state.p, <s>)
+b: (state.p is state.q)  |  (state.p == state.q)  |  (state.p in state.ps)
+
 [caches]
 stmt: v0 = Lazy(<v>).twice
 stmt:
