@@ -48,17 +48,14 @@ class Node:
     @property
     def pure(self) -> bool:
         """Whether the node, with all it owns, only computes its results."""
-        return self.op.pure and (
-            not self.regions or all(n.pure for region in self.regions for n in region.nodes)
-        )
+        return self.op.pure and (not self.regions or all([r.pure for r in self.regions]))
 
     @property
     def observable(self) -> bool:
         """Whether it shows, in the world or by an error, that the node ran: how often, and when."""
         op = self.op
-        return (not op.pure or op.raises) or (
-            bool(self.regions) and any(n.observable for r in self.regions for n in r.nodes)
-        )
+        shows = not op.pure or op.raises
+        return shows or (bool(self.regions) and any([r.observable for r in self.regions]))
 
     @property
     def is_open(self) -> bool:
@@ -101,6 +98,22 @@ class Graph:
     results: tuple[Value, ...]
     # What was worked out from the graph, by what that is: it goes when the graph goes.
     derived: dict[Hashable, Any] = field(default_factory=dict, init=False, repr=False)
+
+    @property
+    def pure(self) -> bool:
+        """Whether all nodes are."""
+        found = self.derived.get("pure")
+        if found is None:
+            found = self.derived["pure"] = all(node.pure for node in self.nodes)
+        return found
+
+    @property
+    def observable(self) -> bool:
+        """Whether a node is."""
+        found = self.derived.get("observable")
+        if found is None:
+            found = self.derived["observable"] = any(node.observable for node in self.nodes)
+        return found
 
     def __str__(self) -> str:
         return above.print_graph(self)

@@ -119,8 +119,11 @@ def rewrite(graph: Graph, rule: Rule, *, regions: Pass | None = None) -> Graph:
     return builder.finish([replaced.get(v, v) for v in graph.results])
 
 
+STEADY: Any = object()  # in place of a graph that a pass has left as it was: no cycle
+
+
 def steady(change: Callable[..., Graph]) -> Callable[..., Graph]:
-    """``change``, which does not look again at a graph that it has left as it was.
+    """``change``, which looks once at a graph, and remembers what it has made of it.
 
     It is for a pass that goes by the graph alone, and by other arguments that are hashable: passes
     run until nothing changes, and what changes last is a region or two of many.
@@ -129,12 +132,11 @@ def steady(change: Callable[..., Graph]) -> Callable[..., Graph]:
     @functools.wraps(change)
     def changed(graph: Graph, *given: Any) -> Graph:
         key = changed, given
-        if key in graph.derived:
-            return graph
-        made = change(graph, *given)
-        if made is graph:
-            graph.derived[key] = True
-        return made
+        made = graph.derived.get(key)
+        if made is None:
+            made = change(graph, *given)
+            graph.derived[key] = STEADY if made is graph else made
+        return graph if made is STEADY else made
 
     return changed
 

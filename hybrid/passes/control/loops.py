@@ -148,6 +148,21 @@ def _equal_groups(loop: LoopParts, flags: dict[Value, bool]) -> list[list[Carrie
     for carried in loop.carried:
         begun.setdefault(carried.initial, []).append(carried)
     groups = [group for group in begun.values() if len(group) > 1]
+    if not groups:
+        return groups
+    # What is before a loop changes more often than what is in it: the body knows the answer.
+    derived = loop.source.regions[0].derived
+    asked = tuple([tuple([(c.param, flags.get(c.param)) for c in group]) for group in groups])
+    key = _equal_groups, asked
+    if key not in derived:
+        derived[key] = [{c.param for c in group} for group in _told_apart(loop, groups, flags)]
+    return [[c for c in loop.carried if c.param in params] for params in derived[key]]
+
+
+def _told_apart(
+    loop: LoopParts, groups: list[list[CarriedValue]], flags: dict[Value, bool]
+) -> list[list[CarriedValue]]:
+    """``groups``, divided until an iteration finds the members of each equal."""
     while groups:
         parts = [part for group in _ended(loop, groups, flags) for part in group.values()]
         parts = [part for part in parts if len(part) > 1]

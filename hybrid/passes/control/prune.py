@@ -14,9 +14,14 @@ Before::                                                  After::
 
 from __future__ import annotations
 
-from hybrid.ir import Builder, Node, Value
+import functools
+import operator
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from hybrid.ir import Builder, Graph, Node, Value
 from hybrid.ops.flow.control import LOOPS, cond
-from hybrid.passes.control.parts import CarriedValue, Cond, LoopParts
+from hybrid.passes.control.parts import Cond, LoopParts
 
 
 def prune(node: Node, used: set[Value]) -> list[Node]:
@@ -39,8 +44,9 @@ def _pruned_cond(node: Node, used: set[Value]) -> Node:
 def _pruned_loop(node: Node, used: set[Value]) -> list[Node]:
     loop = LoopParts(node)
     before = len(loop.stacks), len(loop.carried)
+    needed = _operands_for(node, used)
     loop.stacks = [stack for stack in loop.stacks if stack.result in used]
-    loop.carried = _needed(loop, used)
+    loop.carried = [c for k, c in enumerate(loop.carried) if needed >> (k + 1) & 1]
     if not loop.drop_unused() and before == (len(loop.stacks), len(loop.carried)):
         return [node]
     builder = Builder()
@@ -49,46 +55,87 @@ def _pruned_loop(node: Node, used: set[Value]) -> list[Node]:
     return [*builder.nodes, new]
 
 
-def _needed(loop: LoopParts, used: set[Value]) -> list[CarriedValue]:
-    """The carried values that are used, or that these, the test, rows and observable nodes need."""
-    kept = [c for c in loop.carried if c.result in used]
-    while len(kept) < len(loop.carried):
-        read = _read_in_body(loop, kept)
-        more = [c for c in loop.carried if c in kept or c.param in read]
-        if len(more) == len(kept):
-            break
-        kept = more
-    return kept
+# What results depend on.  Sets of operands and of parameters are masks: an int with a bit for each.
 
 
-def _read_in_body(loop: LoopParts, carried: list[CarriedValue]) -> set[Value]:
-    """What an iteration needs in order to return ``carried``, the test and the rows."""
-    test = [] if loop.test is None else [loop.test]
-    return _reached(loop.nodes, {*test, *[c.next for c in carried], *[s.row for s in loop.stacks]})
+class Needs(NamedTuple):
+    """The masks of what is needed ``always``, and for each of the ``results`` besides."""
+
+    always: int
+    results: tuple[int, ...]
 
 
-def _reached(nodes: list[Node], values: set[Value]) -> set[Value]:
-    """``values`` and all that they, and the observable ones of ``nodes``, are computed from."""
-    for node in reversed(nodes):
-        if node.observable or not values.isdisjoint(node.results):
-            values.update(_operands_for(node, values))
-    return values
+def _operands_for(node: Node, used: set[Value]) -> int:
+    """The operands that ``node`` needs for those of its results that are ``used``, as a mask."""
+    always, results = _of_node(node)
+    return functools.reduce(
+        operator.or_, [m for v, m in zip(node.results, results, strict=True) if v in used], always
+    )
 
 
-def _operands_for(node: Node, used: set[Value]) -> list[Value]:
-    """The operands that ``node`` needs for those of its results that are ``used``."""
+def _of_node(node: Node) -> Needs:
+    """What the results of ``node`` need of its operands."""
     if node.op is cond:
-        parts = Cond(node)
-        read: set[Value] = set()
-        for branch, nodes in enumerate(parts.nodes):
-            wanted = {o.values[branch] for o in parts.outputs if o.result in used}
-            read |= _reached(nodes, wanted)
-        return [parts.pred, *[i.operand for i in parts.inputs if not read.isdisjoint(i.params)]]
+        then, other = [_of_region(region) for region in node.regions]
+        both = zip(then.results, other.results, strict=True)
+        return Needs(
+            1 | (then.always | other.always) << 1, tuple([(a | b) << 1 for a, b in both])
+        )
     if node.op in LOOPS:
-        loop = LoopParts(node)
-        loop.stacks = [stack for stack in loop.stacks if stack.result in used]
-        kept = _needed(loop, used)
-        read = _read_in_body(loop, kept)
-        given = [g.operand for g in (*loop.slices, *loop.invariants) if g.param in read]
-        return [loop.head, *[c.initial for c in kept], *given]
-    return list(node.operands)
+        (body,) = node.regions
+        key = _of_node, node.op, node.attributes["carried"]
+        if key not in body.derived:
+            body.derived[key] = _of_loop(LoopParts(node), _of_region(body))
+        return body.derived[key]
+    return Needs((1 << len(node.operands)) - 1, (0,) * len(node.results))
+
+
+def _of_loop(loop: LoopParts, body: Needs) -> Needs:
+    """What the results of ``loop`` need of its operands, given what those of its ``body`` do."""
+    # The first operand is the count or first test, the first parameter of a for is the index.
+    masks = [mask >> 1 << 1 if loop.is_for else mask << 1 for mask in (body.always, *body.results)]
+    base, *returned = masks
+    if loop.test is not None:
+        base |= returned.pop(0)
+    count = len(loop.carried)
+
+    def closed(mask: int) -> int:
+        """``mask`` with what is needed for carried values in it that iterations have changed."""
+        left = mask & carried
+        while left:
+            k = (left & -left).bit_length() - 1
+            more = returned[k - 1] & ~mask
+            mask |= more
+            left = (left & left - 1) | (more & carried)
+        return mask
+
+    carried = (1 << count + 1) - 2
+    results = [closed(1 << k + 1) for k in range(count)] + [closed(m) for m in returned[count:]]
+    return Needs(1 | closed(base), tuple([0] * (loop.trips is not None) + results))
+
+
+def _of_region(region: Graph) -> Needs:
+    """What the results of ``region``, and its observable nodes, need of its parameters."""
+    found = region.derived.get(_of_region)
+    if found is None:
+        masks = {param: 1 << i for i, param in enumerate(region.params)}
+        always = 0
+        for node in region.nodes:
+            operands = [masks.get(v, 0) for v in node.operands]
+            needs = _of_node(node) if node.regions else None
+            first = _joined(operands, needs and needs.always)
+            for i, result in enumerate(node.results):
+                more = 0 if needs is None else _joined(operands, needs.results[i])
+                masks[result] = first | more
+            if node.observable:
+                always |= first
+        results = tuple([masks.get(v, 0) for v in region.results])
+        found = region.derived[_of_region] = Needs(always, results)
+    return found
+
+
+def _joined(masks: Sequence[int], chosen: int | None) -> int:
+    """The union of the ``masks``, or of those with a bit in ``chosen``."""
+    if chosen is None:
+        return functools.reduce(operator.or_, masks, 0)
+    return functools.reduce(operator.or_, [m for i, m in enumerate(masks) if chosen >> i & 1], 0)
