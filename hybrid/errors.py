@@ -243,11 +243,18 @@ class PathError(CaptureError):
     """A size differs between paths, or depends on values in one: each path is captured by itself.
 
     ``site`` is the outermost construct whose paths these are; ``made_at`` is the line of one that
-    is over, and that has made what has another size on each path.
+    is over, and that has made what is another on each path.
     """
 
     site: object = None
-    made_at: Location | None = None
+
+    def __init__(self, what: str, *, made_at: Location | None = None, **told: Any) -> None:
+        super().__init__(what, **told)
+        self.made_at = made_at
+
+
+class PathObjectError(PathError):
+    """Which object something is differs between paths: each path is captured by itself."""
 
 
 class CutShortError(CaptureError):

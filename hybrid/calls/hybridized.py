@@ -260,6 +260,7 @@ class Hybridized(StagedCalls):
             return planned.queued(*given)
         try:
             if planned.is_staged:
+                given = (leaves, (args, kwargs))  # which another capture may need
                 return self._staged(planned, args, kwargs, leaves, given)
             if calls >= planned.due:
                 return self._runs.timed(planned, args, kwargs, given, begin)

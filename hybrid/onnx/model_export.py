@@ -231,6 +231,8 @@ class _Exported:
         sizes = self.capture.value_sizes
         if sizes is None:
             return
+        for error in self.capture.path_errors:
+            self._refuse(error.what, at=error.at, why=error.why, fix=error.fix)
         makers = {value: node for node in graph.nodes for value in node.results}
         for node in graph.nodes:
             maker = makers.get(node.operands[0]) if node.op.name == "size_value" else None

@@ -253,6 +253,8 @@ class CaptureExport:
                 fix="export a function of one batch, and go over them outside",
             )
         self.known = without_calls(capture.graph, self._refuse)
+        for error in capture.path_errors:
+            self._refuse(error.what, at=error.at, why=error.why, fix=error.fix)
         sized = [node.location for node in self.known.walk() if node.op.hosted]
         if sized or capture.value_sizes is not None:
             self._refuse(

@@ -2,10 +2,25 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
+from typing import Any
+
 import hybrid as hy
 from tests.advice import P, Row, S, around, check, named
 
 NAMES = ("grow", "shrink")
+
+
+def in_one_graph(function: Callable[[Any], Any]) -> Callable[..., Any]:
+    """The export of a function, each path of which is captured by itself where plans run."""
+
+    @around
+    def export(_, x):
+        hy.export(function, os.devnull, x)
+
+    export.__name__ = function.__name__
+    return export
 
 
 def two_structures(x):
@@ -300,15 +315,17 @@ ROWS = [
     Row(a_list_that_grows_while_it_is_gone_over, "go over a copy of it (for x in list(xs)), or let "
         "it grow on every path", (a_copy_is_gone_over, it_grows_on_every_path)),
     Row(zipped_with_a_dict, "make a list of the dict first", (zipped_with_a_list_of_it,)),
-    Row(a_list_that_is_one_of_two, "bind a new list on every path, or change the old one in place "
-        "on every path", (a_new_list_on_each_path, the_old_one_on_each_path)),
-    Row(a_list_from_outside_or_another, "make a new list of the one from outside, or bind it under "
-        "a condition that stands in no branch and no loop",
-        (a_new_list_of_that_from_outside, a_list_from_outside_by_one_condition)),
-    Row(asked_which_it_is, "compare what they hold, or keep a flag beside them",
-        (asked_for_a_flag, compared_by_what_it_holds)),
-    Row(looked_up, "do so on each path, or give the Named a number of its own, and use that",
-        (looked_up_on_each_path, looked_up_by_its_number)),
+    Row(in_one_graph(a_list_that_is_one_of_two), "bind a new list on every path, or change the old "
+        "one in place on every path",
+        (a_list_that_is_one_of_two, a_new_list_on_each_path, the_old_one_on_each_path)),
+    Row(in_one_graph(a_list_from_outside_or_another), "make a new list of the one from outside, or "
+        "bind it under a condition that stands in no branch and no loop",
+        (a_list_from_outside_or_another, a_new_list_of_that_from_outside,
+         a_list_from_outside_by_one_condition)),
+    Row(in_one_graph(asked_which_it_is), "compare what they hold, or keep a flag beside them",
+        (asked_which_it_is, asked_for_a_flag, compared_by_what_it_holds)),
+    Row(in_one_graph(looked_up), "do so on each path, or give the Named a number of its own, and "
+        "use that", (looked_up, looked_up_on_each_path, looked_up_by_its_number)),
     Row(written_of_two_dtypes, "bind the name to a new tensor (x = x + 1), or give both branches "
         "one dtype", (bound_anew, written_of_one_dtype)),
     Row(two_kinds_of_numbers, "give it one kind on all paths, or convert it: int(k)",

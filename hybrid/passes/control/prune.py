@@ -78,9 +78,7 @@ def _of_node(node: Node) -> Needs:
     if node.op is cond:
         then, other = [_of_region(region) for region in node.regions]
         both = zip(then.results, other.results, strict=True)
-        return Needs(
-            1 | (then.always | other.always) << 1, tuple([(a | b) << 1 for a, b in both])
-        )
+        return Needs(1 | (then.always | other.always) << 1, tuple([(a | b) << 1 for a, b in both]))
     if node.op in LOOPS:
         (body,) = node.regions
         key = _of_node, node.op, node.attributes["carried"]

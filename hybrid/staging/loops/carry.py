@@ -5,7 +5,7 @@ Its tensors and numbers are the loop's carried values; around them its structure
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from hybrid import ops
@@ -228,8 +228,11 @@ class Carry:
         stays = final is self.inside and type(self.initial) is not Zeros
         self.unchanged = stays and all(leaf.is_unchanged for leaf in self.leaves)
 
-    def after(self, results: Iterator[Tensor]) -> Any:
-        """What the variable or place holds after the loop; takes its results off ``results``."""
+    def after(self, results: Iterator[Tensor], ran: Callable[[], Tensor] | None = None) -> Any:
+        """What the variable or place holds after the loop; takes its results off ``results``.
+
+        ``ran`` gives the flag that there was an iteration; None: there always is.
+        """
         for leaf in self.leaves:
             leaf.made = leaf.initial if self.unchanged or leaf.is_fixed else next(results)
             if leaf.is_same and isinstance(leaf.initial, Tensor):
@@ -237,11 +240,11 @@ class Carry:
         if self.unchanged:
             return self.initial
         made = _rebuild(self.shape, iter([leaf.made for leaf in self.leaves]), self.outside)
-        self._note(made, (self.initial, self.final))
+        self._note(made, (self.initial, self.final), ran)
         return made
 
-    def _note(self, made: Any, places: Sequence[Any]) -> None:
-        """Tell what ``made`` stands for after the loop."""
+    def _note(self, made: Any, places: Sequence[Any], ran: Callable[[], Tensor] | None) -> None:
+        """Tell what ``made`` stands for after the loop, of ``places`` before it and at its end."""
         places = [place.value if isinstance(place, OptionalValue) else place for place in places]
         if isinstance(made, OptionalValue):
             made = made.value
@@ -249,9 +252,22 @@ class Carry:
             return
         places = [place for place in places if type(place) is type(made)]
         if isinstance(made, (list, dict)) or is_plain(made):
-            current().stand_ins.add(made, places, author_location())
+            self._add_stand_in(made, places, ran)
         for key, part in parts_of(made).items():
-            self._note(part, [parts_of(place).get(key, MISSING) for place in places])
+            self._note(part, [parts_of(place).get(key, MISSING) for place in places], ran)
+
+    def _add_stand_in(
+        self, made: Any, places: Sequence[Any], ran: Callable[[], Tensor] | None
+    ) -> None:
+        here, flag = current(), None
+        if len(places) == 2:
+            initial, final = places
+            kept = here.stand_ins.places(final)
+            if id(initial) not in kept and not any(map(here.is_known, kept.values())):
+                places = (final,)  # each iteration makes a new one
+                if ran is not None:
+                    places, flag = (made, initial), ran() if here.is_known(initial) else None
+        here.stand_ins.add(made, places, author_location(), flag)
 
     def successors(self) -> Iterator[tuple[Any, Any]]:
         """(what the body has left, what stands for it in the next iteration) where it may write."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NoReturn
 
-from hybrid.errors import CaptureError, Location
+from hybrid.errors import CaptureError, Location, PathObjectError
 from hybrid.staging.loops.carry import Carry, parts_of
 from hybrid.trace.places.code_owner import MISSING
 from hybrid.trace.places.objects import is_plain
@@ -43,7 +43,8 @@ def refuse_rebound(carry: Carry, final: Any, tracer: Tracer, at: Location) -> No
         return
     kind = type(final).__name__
     label, before, after = _difference(carry.label, initial, final)
-    if tracer.is_known(initial) or tracer.is_known(final):
+    known = tracer.is_known(initial) or tracer.is_known(final)
+    if known:
         why = f"One of them was there before the call. Which {kind} it is depends on the value"
         why += " of a tensor, and a plan keeps no objects of which a run decides which they are."
         told = ""
@@ -55,7 +56,7 @@ def refuse_rebound(carry: Carry, final: Any, tracer: Tracer, at: Location) -> No
         told = (
             f": {label} is {describe(before)} before an iteration, and {describe(after)} after it"
         )
-    raise CaptureError(
+    raise (PathObjectError if known else CaptureError)(
         f"{carry.label} is bound to another {kind} in each iteration of this loop{told}",
         at=at,
         why=why,
@@ -96,7 +97,7 @@ def refuse_shared(carries: Sequence[Carry], region: Region, at: Location) -> Non
 def _refuse_shared(label: str, value: Any, at: Location) -> NoReturn:
     """Refuse to write what the next iteration would find in several places."""
     kind = type(value).__name__
-    raise CaptureError(
+    raise PathObjectError(
         f"{label} is changed in a loop, and is a {kind} that others hold in the next iteration",
         at=at,
         why="All iterations are one piece of graph, in which a variable that is bound anew is an "

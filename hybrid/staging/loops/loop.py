@@ -514,7 +514,7 @@ class StagedLoop(Staged):
         made = apply_control(self.parent, op, operands, attrs, (graph,))
         rest = iter(made[(op.name == "while") + bool(counter) :])
         trips = made[0] if op.name == "while" else first[0]
-        after = {id(carry): self._after(carry, rest, trips) for carry in carries}
+        after = {id(carry): self._after(carry, rest, trips, runs) for carry in carries}
         for cell in written:
             write_cell(self.parent, cell.tensor, next(rest), region)
         if region.frees:
@@ -554,12 +554,14 @@ class StagedLoop(Staged):
         """The body, which has been traced."""
         return self.path.region.close(params, results)
 
-    def _after(self, carry: Carry, results: Iterator[Tensor], trips: Tensor) -> Any:
-        value = carry.after(results)
+    def _after(self, carry: Carry, results: Iterator[Tensor], trips: Tensor, runs: bool) -> Any:
+        def ran() -> Tensor:
+            return ops.greater(trips, 0)
+
+        value = carry.after(results, None if runs else ran)
         if carry.instead is None:
             return value
-        ran = ops.greater(trips, 0)
-        return chosen_list(ran, value, carry.instead, self.parent, self.site.location)
+        return chosen_list(ran(), value, carry.instead, self.parent, self.site.location)
 
     def _growths(self, known: int | None) -> list[Growth | AppendedRows]:
         """What the body appends to lists that it does not carry."""

@@ -205,6 +205,7 @@ def _captured(
         guards.leave_out(captured.place_writes, captured.sources)
         guards.settle()
         captured.notes, captured.facts = tracer.notes, tracer.facts
+        captured.path_errors = () if tracer.paths is None else tracer.paths.objects
         return captured
 
 

@@ -12,7 +12,7 @@ from hybrid.core.tree import LEAF, Several, Structure, flatten, unflatten, unfla
 from hybrid.core.types import TensorType
 from hybrid.eager.execution import as_tensor
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import Location
+from hybrid.errors import CaptureError, Location
 from hybrid.ir import Graph, Value
 from hybrid.passes.layouts.rank_graph import is_shared
 from hybrid.plan import Plan
@@ -342,6 +342,8 @@ class Capture:
     outside: tuple[Any, ...] | None = None
     given: bool = False  # whether runs need the arguments themselves
     objects: tuple[ObjectRecipe, ...] = ()
+    # Why each path is captured by itself, where that is for objects.
+    path_errors: Sequence[CaptureError] = ()
     aliases: tuple[Alias, ...] = ()  # by ascending outputs
     variables: tuple[int, ...] = ()  # outputs that the call makes variables
     firsts: Any = None  # the FirstGradients, if there are such

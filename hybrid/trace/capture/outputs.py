@@ -22,7 +22,7 @@ from hybrid.core.open_numbers import is_open
 from hybrid.core.own_names import is_constant_tuple
 from hybrid.core.tree import Several, flatten_until, named_parts, stored_items
 from hybrid.eager.tensor import Tensor, make_tensor
-from hybrid.errors import CaptureError, Location
+from hybrid.errors import CaptureError, Location, PathObjectError
 from hybrid.ir import Value
 from hybrid.number import Number, as_number
 from hybrid.number.mixed_number import Mixed
@@ -310,26 +310,36 @@ class ResultBuilder:
         leaf = ("tree", self.recipe_of(value)) if whole else self.leaf(value)
         return OptionalLeaf(leaf, self.leaf(optional.flag)[1], ("constant", other))
 
-    def one_of(self, standing: StandIn) -> OptionalLeaf:
-        """Return the OptionalLeaf of what stands for two objects, of which one is from outside."""
+    def one_of(self, standing: StandIn, around: StandIn | None = None) -> OptionalLeaf:
+        """Return the OptionalLeaf of what stands for two objects, of which one is from outside.
+
+        ``around`` stands for it on one path of the construct that its own is in.
+        """
         made, flag = standing.made, standing.flag
-        if not self.root.owns(flag):
-            kind = type(made).__name__
-            raise CaptureError(
-                f"{self.root.builder.name} returns or stores a {kind} that is one from outside or "
-                "another, as a condition inside a branch or loop says",
-                at=standing.at or self.known.at,
-                why="Which object it is would be known there alone.",
-                fix=f"make a new {kind} of the one from outside, or bind it under a condition that "
-                "stands in no branch and no loop",
-            )
+        if flag is None or not self.root.owns(flag):
+            self.require_path(standing if around is None else around)
         leaves = [
-            self.leaf(place)
-            if id(place) in self.chosen or self.root.is_known(place)
+            ("either", self.one_of(self.chosen[id(place)], standing))
+            if id(place) in self.chosen and place is not made
+            else self.leaf(place)
+            if self.root.is_known(place)
             else ("object", self.object(made))
             for place in standing.places
         ]
         return OptionalLeaf(leaves[0], self.leaf(flag)[1], leaves[1])
+
+    def require_path(self, standing: StandIn) -> NoReturn:
+        """Have each path through the construct that has made ``standing`` captured by itself."""
+        kind = type(standing.made).__name__
+        raise PathObjectError(
+            f"{self.root.builder.name} returns or stores a {kind} that is one from outside or "
+            "another, as iterations of a loop or a condition inside a branch or loop say",
+            at=standing.at or self.known.at,
+            why="Which object it is would be known there alone.",
+            fix=f"make a new {kind} of the one from outside, or bind it under a condition that "
+            "stands in no branch and no loop",
+            made_at=standing.at,
+        )
 
     def of_any_kind(self, flags: Sequence[Any], parts: Sequence[Any]) -> tuple[str, Any]:
         """Return (kind, what) for a number whose Python type only the run knows."""

@@ -19,7 +19,7 @@ from hybrid.core.exceptions import CaptureSignal
 from hybrid.core.timing import phase
 from hybrid.core.tree import flatten_once
 from hybrid.eager.thread_state import ending
-from hybrid.errors import CaptureError, NeedsValue, PathError
+from hybrid.errors import CaptureError, NeedsValue, PathError, PathObjectError
 from hybrid.ir.interpreter import current
 from hybrid.trace.capture.side_effects import PlainWrites, held_tensors, numbers_in
 from hybrid.trace.guards.conditions import Guards
@@ -263,7 +263,9 @@ def _size(attempt: Attempt, _found: NeedsSizes, _: Any) -> None:
 
 
 def _decide(attempt: Attempt, found: PathError, _: Any) -> None:
-    """Capture each path through a construct by itself, since sizes differ between them."""
+    """Capture each path through a construct by itself, since sizes or objects differ."""
+    if isinstance(found, PathObjectError):
+        attempt.paths.objects.append(found)
     made = "" if found.made_at is None else str(found.made_at)
     if made and made not in attempt.paths.made:
         attempt.paths.made.add(made)
@@ -326,7 +328,7 @@ def _take_as_inputs(
 REASONS = (
     Reason(NeedsValue, "a number has to be known", 2, _need_value),
     Reason(Unfollowed, "which tensors are one has to be known", 1, _follow),
-    Reason(PathError, "sizes differ between paths", LIMIT // 2, _decide),
+    Reason(PathError, "sizes or objects differ between paths", LIMIT // 2, _decide),
     Reason(NeedsSizes, "a size depends on values", 1, _size),
     Reason(
         UnseenOwner, "it reads or sets attributes that no code leads to", LIMIT, _watch, anew=False

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from hybrid.core.dataclass import dataclass, field
-from hybrid.errors import CaptureError, Location, author_location
+from hybrid.errors import Location, PathObjectError, author_location
 from hybrid.trace.places.frames import frames
 from hybrid.trace.places.place import reachable
 
@@ -47,11 +47,11 @@ class StandIns:
         self.made[id(made)] = StandIn(made, tuple(places), at, flag)
 
     def chosen(self, is_known: Callable[[Any], bool]) -> dict[int, StandIn]:
-        """Those that a flag chooses, of which one is known and is to stay what it is; by ids."""
+        """Those of which one is known and is to stay what it is; by ids."""
         return {
             key: standing
             for key, standing in self.made.items()
-            if standing.flag is not None and any(map(is_known, self.places(standing.made).values()))
+            if any(map(is_known, self.places(standing.made).values()))
         }
 
     def will_write(self, owner: Any, is_known: Callable[[Any], bool]) -> None:
@@ -79,12 +79,14 @@ class StandIns:
         if left is right or not (id(left) in self.made or id(right) in self.made):
             return
         if self.places(left).keys() & self.places(right).keys():
-            raise CaptureError(
+            standing = self.made.get(id(left)) or self.made[id(right)]
+            raise PathObjectError(
                 f"two objects ({type(left).__name__}) were compared by {how}, and which of several "
                 "they are depends on the value of a tensor",
                 at=author_location(),
                 why="A plan keeps no objects of which a run decides which they are.",
                 fix="compare what they hold, or keep a flag beside them",
+                made_at=standing.at,
             )
 
     def refuse_keys(self, values: Iterable[Any], how: str) -> None:
@@ -92,12 +94,13 @@ class StandIns:
         for value in values if self.made else ():
             if id(value) in self.made and equals_itself_alone(value):
                 kind = type(value).__name__
-                raise CaptureError(
+                raise PathObjectError(
                     f"a {kind} was {how}, and which of several it is depends on the value of a "
                     "tensor",
                     at=author_location(),
                     why="A plan keeps no objects of which a run decides which they are.",
                     fix=f"do so on each path, or give the {kind} a number of its own, and use that",
+                    made_at=self.made[id(value)].at,
                 )
 
     def places(self, value: Any) -> dict[int, Any]:
@@ -122,11 +125,12 @@ def equals_itself_alone(value: Any) -> bool:
 
 def _refuse(owner: Any, at: Location | None) -> None:
     kind = type(owner).__name__
-    raise CaptureError(
+    raise PathObjectError(
         f"a {kind} was changed that is one or another, depending on the value of a tensor",
         at=author_location(),
         why=f"What was bound {'at ' + str(at) if at else 'under a condition'} is a new {kind} on "
         "one path and one that others can see on another, so who sees the change would depend on "
         "the run.",
         fix=f"bind a new {kind} on every path, or change the old one in place on every path",
+        made_at=at,
     )

@@ -18,7 +18,13 @@ from hybrid.core.sizes import HIGHEST, OpenSizes, Size
 from hybrid.core.types import int64
 from hybrid.eager.execution import measured
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import EagerOnlyError, PathError, UncapturedCallError, author_location
+from hybrid.errors import (
+    EagerOnlyError,
+    PathError,
+    PathObjectError,
+    UncapturedCallError,
+    author_location,
+)
 from hybrid.ir import Op, Value, get_op
 from hybrid.trace.guards.constants import value_here
 
@@ -32,11 +38,12 @@ def site_key(site: Any) -> Any:
 
 @dataclass(eq=False, slots=True)
 class Paths:
-    """What captures of a function have found out about sizes that depend on values."""
+    """What captures of a function have found out about sizes, and objects, that values decide."""
 
     sized: bool = False  # whether there are any
     decided: set[Any] = field(default_factory=set)  # keys of sites, each path captured by itself
     made: set[str] = field(default_factory=set)  # lines of constructs that are decided, too
+    objects: list[PathObjectError] = field(default_factory=list)  # where that is for objects
     cut: set[str] = field(default_factory=set)  # lines with slices that a run has cut short
 
 
