@@ -391,8 +391,8 @@ class CallOp:
     def _replayed(self, pull: Pull, inputs: Sequence[Tensor]) -> list[Ct | None]:
         """The forward ops once more, one by one, and back through them: differentiable again."""
         gradient = self.planned.capture.gradient
-        variables = list(inputs)
-        for i, first in zip(gradient.inputs, _places(pull), strict=True):
+        variables, places = list(inputs), _places(pull)
+        for i, first in zip(gradient.inputs, places, strict=True):
             variables[i] = ops.identity(inputs[i])
             if variables[i].record is None:
                 variables[i].record = Leaf(variables[i].type)
@@ -405,11 +405,11 @@ class CallOp:
             else:
                 outputs = followed(graph, variables, recorded, gradient.outputs)
         targets = [variables[i].record for i in gradient.inputs]
-        seeds = list(zip(targets, pull.arrived, strict=True))
+        arrived = [ct if places[at] == at else None for at, ct in enumerate(pull.arrived)]
+        seeds = list(zip(targets, arrived, strict=True))
         seeds += [(t.record, ct) for t, ct in zip(outputs, pull.cts, strict=True)]
         seeds = [(r, ct) for r, ct in seeds if r is not None and ct is not None]
         totals = pulled_back(seeds, targets, stop=True)
-        places = _places(pull)
         return [
             ct if flows and places[at] == at else None
             for at, (ct, flows) in enumerate(zip(totals, pull.flow, strict=True))

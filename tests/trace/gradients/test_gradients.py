@@ -409,3 +409,36 @@ def test_jacobians_row_by_row() -> None:
             _, pull = hy.vjp(g, x)
             rows.append([pull(hy.asarray(np.eye(3)[i])) for i in range(3)])
         same(*rows)
+
+
+def test_an_argument_that_is_read_from_outside_as_well() -> None:
+    """Its gradient so far counts once, where the way back follows the run op by op."""
+
+    def gradients(wrap):
+        outside = hy.ones(3)
+        outside.requires_grad = True
+
+        @wrap
+        def f(x, s):
+            y, z, total = x, s * 1.0, hy.sum(x)
+            if s > -1.0:
+                if hy.sum(outside):
+                    pass
+            else:
+                for _ in range(3):
+                    if total:
+                        break
+                    y = y + x
+                    return y, z
+            return y, z
+
+        found = []
+        for x in (f32([0.3, -0.7, 1.1]), outside):
+            s = hy.zeros(())
+            x.requires_grad = s.requires_grad = True
+            y, z = f(x, s)
+            (hy.sum(y * hy.asarray([1.0, 2.0, 3.0])) + z * 3).backward()
+            found.append((x.grad, s.grad, y is x))
+        return found
+
+    same(gradients(lambda f: f), gradients(lambda f: hy.hybridize(f, dynamic=False)))
