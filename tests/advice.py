@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 import queue
 import types
 from collections.abc import Callable
@@ -39,6 +40,17 @@ def around(program: Callable[[Wrap, Any], Any]) -> Callable[[Wrap, Any], Any]:
     """Marks a program that itself hybridizes something: it gets what does that, or does not."""
     program.is_around = True  # type: ignore[attr-defined]
     return program
+
+
+def in_one_graph(function: Callable[[Any], Any]) -> Callable[..., Any]:
+    """The export of a function, each path of which is captured by itself where plans run."""
+
+    @around
+    def export(_, x):
+        hy.export(function, os.devnull, x)
+
+    export.__name__ = function.__name__
+    return export
 
 
 def fresh() -> None:

@@ -2,25 +2,10 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from typing import Any
-
 import hybrid as hy
-from tests.advice import P, Row, S, around, check, named
+from tests.advice import P, Row, S, around, check, in_one_graph, named
 
 NAMES = ("grow", "shrink")
-
-
-def in_one_graph(function: Callable[[Any], Any]) -> Callable[..., Any]:
-    """The export of a function, each path of which is captured by itself where plans run."""
-
-    @around
-    def export(_, x):
-        hy.export(function, os.devnull, x)
-
-    export.__name__ = function.__name__
-    return export
 
 
 def two_structures(x):

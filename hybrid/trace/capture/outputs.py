@@ -188,6 +188,12 @@ class ResultBuilder:
         A run makes one of each, so that they are one list afterwards, too.
         """
         self.chosen = self.root.stand_ins.chosen(self.root.is_known)
+        for standing in self.chosen.values():
+            self.shared.update(
+                id(place)
+                for place in standing.places
+                if place is not standing.made and type(place) in CONTAINERS
+            )
         seen: set[int] = set()
         rest = list(trees)
         while rest:
@@ -323,10 +329,43 @@ class ResultBuilder:
             if id(place) in self.chosen and place is not made
             else self.leaf(place)
             if self.root.is_known(place)
-            else ("object", self.object(made))
+            else ("object", self.object_for(place, made))
             for place in standing.places
         ]
         return OptionalLeaf(leaves[0], self.leaf(flag)[1], leaves[1])
+
+    def object_for(self, place: Any, made: Any) -> int:
+        """Return the index of the recipe for ``place``, which ``made`` stands for on some paths.
+
+        What is in it may be known in a branch alone; then it is what ``made`` holds.
+        """
+        index = self.object_of.get(id(place))
+        if index is None:
+            index = self.object(place if self.is_of_root(place) else made)
+            self.object_of[id(place)] = index
+            self.keep.append(place)
+        return index
+
+    def is_of_root(self, value: Any) -> bool:
+        """Return whether all that ``value`` holds is known outside branches and loops."""
+        seen: set[int] = set()
+        rest = [value]
+        while rest:
+            value = rest.pop()
+            if isinstance(value, Number):
+                value = value.tensor
+            if isinstance(value, Tensor):
+                if type(value.content) is Value and not self.root.owns(value):
+                    return False
+            elif isinstance(value, (Mixed, TensorOrNumber, OptionalValue, VarList)):
+                return False
+            elif id(value) not in seen and not self.root.is_known(value):
+                seen.add(id(value))
+                if isinstance(value, CONTAINERS_OF_ANY):
+                    rest += stored_items(value)
+                elif is_plain(value):
+                    rest += attributes(value).values()
+        return True
 
     def require_path(self, standing: StandIn) -> NoReturn:
         """Have each path through the construct that has made ``standing`` captured by itself."""

@@ -667,6 +667,35 @@ def test_objects_of_other_libraries_stay() -> None:
     )
 
 
+@table.makes(*CALLS, plans=1)
+def one_new_object_at_two_places():
+    box = two()
+    box.all, box.third = [box.first], Plain(ZEROS + 1)
+
+    def run(x):
+        box.first = box.first.moved(x)
+        if x.sum() > 0:
+            box.all = [box.first]
+            box.second = box.third = Plain(x * 2)
+        return x
+
+    return run, box
+
+
+@table.makes(*CALLS, plans=1)
+def new_objects_of_an_early_return():
+    box = two()
+
+    def run(x):
+        if x.sum() > 0:
+            return x
+        box.second = Plain(x)
+        box.first = box.second
+        return x * 2
+
+    return run, box
+
+
 @table.each()
 def test_it_runs_as_eagerly(program: Program) -> None:
     program.check()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 
 import hybrid as hy
-from tests.advice import P, Row, S, around, check, named, refusal
+from tests.advice import P, Row, S, around, check, in_one_graph, named, refusal
 
 
 def size(x):
@@ -378,8 +378,8 @@ ROWS = [
         (one_structure_all_the_time,)),
     Row(another_structure_in_an_iteration, "give last the same type, shape and structure before "
         "the loop", (of_the_same_structure_before,)),
-    Row(two_names_of_one_list, "let only one name hold the list, or bind the name to a copy in "
-        "each iteration", (one_name, a_copy_in_each_iteration)),
+    Row(in_one_graph(two_names_of_one_list), "let only one name hold the list, or bind the name to "
+        "a copy in each iteration", (two_names_of_one_list, one_name, a_copy_in_each_iteration)),
     Row(another_kind_of_object, "set the attributes of one P in place, or give them their final "
         "kind before it", (one_object, of_its_final_kind)),
     Row(endless, "write the recursion as a while loop, or let a Python value end it",
