@@ -667,7 +667,7 @@ def test_objects_of_other_libraries_stay() -> None:
     )
 
 
-@table.makes(*CALLS, plans=1)
+@table.makes(*CALLS)
 def one_new_object_at_two_places():
     box = two()
     box.all, box.third = [box.first], Plain(ZEROS + 1)
