@@ -266,7 +266,7 @@ class Carry:
             if id(initial) not in kept and not any(map(here.is_known, kept.values())):
                 places = (final,)  # each iteration makes a new one
                 if ran is not None:
-                    places, flag = (made, initial), ran() if here.is_known(initial) else None
+                    places, flag = (made, initial), ran()
         here.stand_ins.add(made, places, author_location(), flag)
 
     def successors(self) -> Iterator[tuple[Any, Any]]:

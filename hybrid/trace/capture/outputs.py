@@ -187,13 +187,6 @@ class ResultBuilder:
 
         A run makes one of each, so that they are one list afterwards, too.
         """
-        self.chosen = self.root.stand_ins.chosen(self.root.is_known)
-        for standing in self.chosen.values():
-            self.shared.update(
-                id(place)
-                for place in standing.places
-                if place is not standing.made and type(place) in CONTAINERS
-            )
         seen: set[int] = set()
         rest = list(trees)
         while rest:
@@ -214,6 +207,13 @@ class ResultBuilder:
             elif key not in seen and type(value) not in _LEAVES and self.is_made(value):
                 seen.add(key)
                 rest += attributes(value).values()
+        self.chosen = self.root.stand_ins.chosen(self.root.is_known, seen)
+        for standing in self.chosen.values():
+            self.shared.update(
+                id(place)
+                for place in standing.places
+                if place is not standing.made and type(place) in CONTAINERS
+            )
 
     def container_writes(self, change: ContainerDifference) -> list[PlaceWrite]:
         """Return the PlaceWrites that repeat the change of a container."""

@@ -13,7 +13,8 @@ have to be seen elsewhere, for a plan keeps no objects of which a tensor decides
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Callable, Container, Iterable, Sequence
 from typing import Any
 
 from hybrid.core.dataclass import dataclass, field
@@ -46,12 +47,22 @@ class StandIns:
         """Note that ``made`` stands for one of ``places``."""
         self.made[id(made)] = StandIn(made, tuple(places), at, flag)
 
-    def chosen(self, is_known: Callable[[Any], bool]) -> dict[int, StandIn]:
-        """Those of which one is known and is to stay what it is; by ids."""
+    def chosen(self, is_known: Callable[[Any], bool], met: Container[int]) -> dict[int, StandIn]:
+        """Those that may be an object that others are as well, by their ids.
+
+        It is known, ``met`` (its id) where all these are looked for, or what several may be.
+        """
+        if not self.made:
+            return {}
+        places = {key: self.places(standing.made) for key, standing in self.made.items()}
+        counts = Counter(place for key in places if key in met for place in places[key])
         return {
-            key: standing
-            for key, standing in self.made.items()
-            if any(map(is_known, self.places(standing.made).values()))
+            key: self.made[key]
+            for key, found in places.items()
+            if any(
+                is_known(place) or (at != key and (at in met or counts[at] > 1))
+                for at, place in found.items()
+            )
         }
 
     def will_write(self, owner: Any, is_known: Callable[[Any], bool]) -> None:

@@ -18,7 +18,7 @@ import pytest
 
 import hybrid as hy
 from hybrid.errors import CaptureError, ProgramError
-from tests.staging.harness import Program, Table, f32, same
+from tests.staging.harness import Program, Table, describe, f32, same
 
 table = Table()
 CALLS = tuple(f32(values) for values in ([1.0, 2.0], [-3.0, 1.0], [2.0, -4.0], [5.0, 0.5]))
@@ -495,6 +495,75 @@ def test_one_that_was_there_or_a_new_one_is_returned(hybridize: bool) -> None:
         assert (found is before) == (x.sum().item() <= 0)
     if hybridize:
         assert len(run.plans) == 1
+
+
+def one_path_binds_one_anew(x, new):
+    p = q = new(x)
+    if x.sum() > 0:
+        p = new(x * 2)
+    return p, q
+
+
+def one_path_makes_them_one(x, new):
+    p, q = new(x), new(x * 2)
+    if x.sum() > 0:
+        p = q
+    return p, q
+
+
+def made_in_a_branch(x, new):
+    p, q = new(x), new(x * 2)
+    if x.sum() > 0:
+        p = q = new(x * 3)
+    return p, q
+
+
+def made_in_a_branch_of_a_branch(x, new):
+    p, q = new(x), new(x * 2)
+    if x[0] > 0:
+        q = p
+        if x[1] > 0:
+            p = new(x * 3)
+    return p, q
+
+
+def made_in_a_loop(x, new):
+    p = q = new(x)
+    while x.sum() > 0:
+        p = new(x * 3)
+        x = x - 2
+    return p, q
+
+
+NEW = {
+    "lists": lambda x: [x],
+    "dicts": lambda x: {"a": x},
+    "objects": Plain,
+}
+
+
+@pytest.mark.parametrize("new", NEW.values(), ids=NEW)
+@pytest.mark.parametrize(
+    "function",
+    [
+        one_path_binds_one_anew, one_path_makes_them_one, made_in_a_branch,
+        made_in_a_branch_of_a_branch, made_in_a_loop,
+    ],
+    ids=lambda function: function.__name__,
+)  # fmt: skip
+def test_new_objects_are_one_where_the_path_says_so(function: Any, new: Any) -> None:
+    def run(x):
+        return function(x, new)
+
+    hybridized = hy.hybridize(run, ledger=False)
+    for x in CALLS:
+        rows = []
+        for call in (run, hybridized):
+            p, q = call(x)
+            rows.append((p is q, describe(p), describe(q)))
+        assert rows[0] == rows[1]
+    nested = function is made_in_a_branch_of_a_branch  # each path of which is captured by itself
+    assert len(hybridized.plans) <= (3 if nested else 1)
 
 
 ASKED = {
