@@ -159,11 +159,13 @@ def _as_leaf(tracer: Tracer, leaves: Sequence[tuple[Any, Where]], value: Tensor)
 
 def _seen(tracer: Tracer, tied: Tensor, where: Where, value: Tensor) -> Tensor:
     """What ``tied`` holds once ``value`` is written where it is the tensor written to."""
-    if where.pred is None:
-        return value
     leaf = getattr(tied, "leaf", None)
+    if where.pred is None and leaf is None:
+        return value
     given = make_tensor(value.type, value.content)
     given.record = leaf or value.record
+    if where.pred is None:
+        return given
     old = tracer.traced(tied)
     if given.record is leaf and old.record is leaf:  # of either a leaf, which it remains, or none
         with recording(False):

@@ -30,6 +30,15 @@ def chosen_of_two(x, y, s):
     return v * y
 
 
+def bound_in_a_loop_that_runs(x, y, s):
+    found = {"a": x, "b": s}
+    for _ in range(3):
+        v = found.pop("a")
+        found["a"] = v
+    v.assign(y * 2)
+    return v
+
+
 def in_a_loop_that_may_not_run(x, y, s):
     v = x
     while s > 1:
@@ -67,7 +76,8 @@ def changed_in_place(x, y, s):
 
 
 PROGRAMS: list[Callable[..., Any]] = [
-    chosen_and_assigned, chosen_of_two, in_a_loop_that_may_not_run, swapped_behind_a_loop,
+    chosen_and_assigned, chosen_of_two, bound_in_a_loop_that_runs, in_a_loop_that_may_not_run,
+    swapped_behind_a_loop,
     changed_under_no_grad, changed_in_place,
 ]  # fmt: skip
 
