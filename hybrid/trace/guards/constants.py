@@ -78,7 +78,7 @@ def constant_value(tracer: Tracer, tensor: Tensor) -> np.ndarray | None:
     for source, address in walk.sources.values():
         data = bytes(native.view(source.content, source.nbytes))
         what = f"the content of a tensor ({source.type}) that elements are selected by"
-        tracer.count_on(what, Content(source, address, data))
+        tracer.count_on(what, Content(source, address, data), given=True)  # as the call begins
     return array_of(value)
 
 

@@ -751,6 +751,21 @@ def one_new_object_at_two_places():
     return run, box
 
 
+@table.makes(*CALLS)
+def a_mask_of_the_old_one():
+    """Its value is a constant of the plan, of what stands there as the call begins."""
+    box = SimpleNamespace(first=Plain(ZEROS + 1), second=Plain(ZEROS), all={"a": ZEROS + 1})
+
+    def run(x):
+        old, table = box.first, box.all
+        box.all = {"a": table["a"]}
+        if x.sum() > 0:
+            box.first, box.second = box.second, box.first
+        return x[hy.isfinite(old.a)], x[table["a"] > 0]
+
+    return run, box
+
+
 @table.makes(*CALLS, plans=1)
 def new_objects_of_an_early_return():
     box = two()
