@@ -17,7 +17,7 @@ from hybrid.core.dataclass import replace
 from hybrid.core.own_names import PREFIX
 from hybrid.core.tree import flatten
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import CaptureError, PathError
+from hybrid.errors import CaptureError, PathError, PathObjectError
 from hybrid.ir import Graph, Op, Value
 from hybrid.ir.interpreter import interpreting
 from hybrid.ir.record import LOST, is_consumed
@@ -40,6 +40,7 @@ from hybrid.staging.nodes.node_session import Staged
 from hybrid.trace.gradients.budget import LIST_SHARE, capacity
 from hybrid.trace.guards.constants import refuse_constant_write
 from hybrid.trace.places.journal import LoggedPlace
+from hybrid.trace.places.objects import is_plain
 from hybrid.trace.places.place import CONTENT, same_items
 from hybrid.trace.regions.branch import (
     Path,
@@ -417,6 +418,8 @@ class StagedLoop(Staged):
             return carry
         called = spoken(label)
         error = PathError if is_reshaped(before, final) else CaptureError
+        if type(before) is type(final) and is_plain(before):
+            error = PathObjectError
         raise error(
             f"{called} is {describe(before)} before this loop, and {describe(final)} after an "
             "iteration",

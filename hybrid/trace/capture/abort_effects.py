@@ -36,7 +36,7 @@ from hybrid.trace.places.address import GIVEN, Address
 from hybrid.trace.places.journal import LoggedPlace
 from hybrid.trace.places.place import CONTENT, refill, write_place
 from hybrid.trace.regions.requires_grad import Turned, turn
-from hybrid.trace.regions.ties import Unfollowed, ties_of
+from hybrid.trace.regions.ties import Unfollowed, is_in_doubt, ties_of
 from hybrid.trace.regions.tracer import Cell, Tracer
 from hybrid.trace.values.deferred import Build, Deferred
 
@@ -238,7 +238,7 @@ class AbortEffects:
         aliases = []
         sources = {key: at for at, key in enumerate(self.root.cells)}
         everyone = [*keep, *[cell.tensor for cell in self.root.cells.values()]]
-        doubtful = {id(t) for t in everyone if id(None) in ties_of(here, t)}
+        doubtful = {id(t) for t in everyone if is_in_doubt(ties_of(here, t))}
         for tensor in [t for t in keep if id(t) not in sources]:
             index = index_of[id(tensor)]
             for tracer in chain:

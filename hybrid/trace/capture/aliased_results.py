@@ -15,7 +15,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.ir import Value
 from hybrid.trace.capture.captured_graph import Alias
 from hybrid.trace.capture.outputs import KnownValues
-from hybrid.trace.regions.ties import Unfollowed, ties_of
+from hybrid.trace.regions.ties import Unfollowed, is_in_doubt, ties_of
 from hybrid.trace.regions.tracer import Tracer
 
 
@@ -34,7 +34,7 @@ def found_aliases(
     found = []
     sources = {key: at for at, key in enumerate(tracer.cells)}
     everyone = [*tensors, *known.tensors, *[cell.tensor for cell in tracer.cells.values()]]
-    doubtful = {id(t) for t in everyone if id(None) in tracer.ties.of(t)}
+    doubtful = {id(t) for t in everyone if is_in_doubt(tracer.ties.of(t))}
     for tensor in tensors:
         output = output_of[id(tensor)]
         others = ties_of(tracer, tensor)

@@ -173,6 +173,11 @@ def _seen(tracer: Tracer, tied: Tensor, where: Where, value: Tensor) -> Tensor:
     return chosen(where.tensor(tracer), given, old)
 
 
+def is_in_doubt(found: TiedTensors) -> bool:
+    """Whether a tensor with these ties may be one with others that were not followed."""
+    return id(None) in found or any(where.error is Unfollowed for _, where in found.values())
+
+
 def is_one(tracer: Tracer, a: Tensor, b: Tensor) -> bool | Number:
     """The result of ``a is b``, traced where only a run knows it."""
     a, b = as_plain(a), as_plain(b)
@@ -183,7 +188,7 @@ def is_one(tracer: Tracer, a: Tensor, b: Tensor) -> bool | Number:
         here.ties.queried |= {id(a), id(b)}
         here = here.parent
     found = ties_of(tracer, a)
-    doubt = found.get(id(None)) if id(None) in ties_of(tracer, b) else None
+    doubt = found.get(id(None)) if is_in_doubt(ties_of(tracer, b)) else None
     _, where = found.get(id(b)) or doubt or (None, None)
     if where is None:
         return False

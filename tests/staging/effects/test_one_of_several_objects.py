@@ -77,6 +77,48 @@ def a_walk_along_a_list():
     return run, head
 
 
+def changed_thrice(x, t):
+    y = x * 1
+    if t > 0:
+        y = y + x
+    if t > 0:
+        y = y + x
+    if t > 0:
+        y = y + x
+    return y
+
+
+@table.makes(*CALLS)
+def a_tensor_in_what_a_loop_makes():
+    """It is the one that is returned, unless it is the one before the loop."""
+    box = two()
+
+    def run(x):
+        t = x.sum()
+        y = changed_thrice(x, t)
+        while t > 0:
+            box.first = Plain(y)
+            t = t - 3
+        return y, box.first.a
+
+    return run, box
+
+
+@table.makes(*CALLS)
+def a_tensor_in_what_a_name_gets_in_a_loop():
+    box = two()
+
+    def run(x):
+        t, found = x.sum(), box.first
+        y = changed_thrice(x, t)
+        while t > 0:
+            found = Plain(y)
+            t = t - 3
+        return y, found.a
+
+    return run, box
+
+
 @table.makes(*CALLS)
 def one_new_object_at_two_places():
     box = two()
