@@ -14,7 +14,7 @@ from hybrid.explain.words import is_plain, is_telling, listed, shown
 from hybrid.ir.printer import names_of
 from hybrid.ir.record import Leaf, gradient_leaf
 from hybrid.trace.capture.captured_graph import Capture, Item, OpenAxes, Source
-from hybrid.trace.guards.matching import AnyNumber
+from hybrid.trace.guards.matching import AnyNumber, AnyObject
 from hybrid.trace.places.address import GIVEN, Address, ArgumentLeaf, HeldObject, keys_text
 from hybrid.trace.places.code_owner import CONTAINERS
 from hybrid.trace.places.place import CONTENT
@@ -207,6 +207,8 @@ def guard_rows(capture: Capture, inputs: Sequence[tuple[str, str]]) -> tuple[Gua
             row = guard.name[:-2], "without attributes that hide those of its class", False
         elif guard.expected is type(capture.guards):  # a place for a tensor
             row = guard.name, "a tensor of the same type", False
+        elif isinstance(guard.expected, AnyObject):
+            row = guard.name, f"a {guard.expected.kind.__name__} that holds the same", False
         elif guard.name.startswith("keyword defaults of "):
             values = [shown(part) for part in guard.expected if part]
             row = guard.name, " ".join(values), is_plain(guard.expected)

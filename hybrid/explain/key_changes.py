@@ -17,6 +17,7 @@ from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
 from hybrid.explain.argument_names import given_name
 from hybrid.explain.words import listed, shown
+from hybrid.trace.guards.matching import AnyObject
 from hybrid.trace.places.signature import describe_leaf, is_number
 
 _MOST = 4  # values that are told of, and parts
@@ -62,8 +63,13 @@ def records_of(plans: Iterable[Any], names: Collection[str]) -> list[KeyRecord]:
     for planned in plans:
         structure, keys, *rest = planned.key
         guards = (*planned.guards.always, *planned.guards.by_epoch)
-        # A place of tensors expects none of them.
-        told = [g for g in guards if g.name in names and g.expected is not type(planned.guards)]
+        # A place of tensors expects none of them, and one of replaced objects none of these.
+        told = [
+            g
+            for g in guards
+            if g.name in names
+            and not (g.expected is type(planned.guards) or isinstance(g.expected, AnyObject))
+        ]
         outside = {guard.name: guard.expected for guard in told}
         texts = tuple(map(_cut, planned.description))
         if not planned.numbers:

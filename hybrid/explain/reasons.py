@@ -17,6 +17,7 @@ from hybrid.ops.support.operand_checks import plural
 from hybrid.trace.capture.captured_graph import Capture
 from hybrid.trace.guards.conditions import Guards
 from hybrid.trace.guards.guard import Guard
+from hybrid.trace.guards.matching import AnyObject
 from hybrid.trace.places.address import ArgumentLeaf
 from hybrid.trace.places.signature import describe_leaf
 
@@ -187,6 +188,11 @@ def _broken(guard: Guard, capture: Capture) -> Difference:
             if source.address is not None and source.address.name == attribute
         ]
         return _changed(guard.name, types[0] if types else "another tensor", shown(now))
+    if isinstance(guard.expected, AnyObject):
+        kind = guard.expected.kind
+        if type(now) is not kind:
+            return _changed(guard.name, f"a {kind.__name__}", shown(now))
+        return Difference(guard.name, whole=f"{guard.name} holds something else than before")
     was, text = shown(guard.expected), shown(now)
     if was == text:
         return Difference(guard.name, whole=f"{guard.name} is another object ({text}) than before")

@@ -25,7 +25,14 @@ from hybrid.trace.guards.guard import (
     set_by_users,
 )
 from hybrid.trace.guards.identity_guards import IdentityGuard
-from hybrid.trace.guards.matching import AnyNumber, Matcher, Matching, Written, plain_matcher
+from hybrid.trace.guards.matching import (
+    AnyNumber,
+    AnyObject,
+    Matcher,
+    Matching,
+    Written,
+    plain_matcher,
+)
 from hybrid.trace.guards.members import Members
 from hybrid.trace.guards.reads import Read, Reads
 from hybrid.trace.guards.snapshot import AbsentNames, Snapshot, WatchedPlace
@@ -207,7 +214,7 @@ class Guards:
         """Return the Guard of a read that expects ``value``, or any number of its kind."""
         expected = matches if isinstance(matches, AnyNumber) else value
         if self._is_replaced(value):  # it may hold something else though it is the same object
-            expected = Guards
+            expected = AnyObject(type(value))
         return Guard(name, read, matches, expected, bool(self.written.numbers))
 
     def _global(self, namespace: dict, name: str, assigned: bool) -> None:

@@ -71,6 +71,13 @@ class AnyNumber:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class AnyObject:
+    """What is expected where calls replace an object: any of the ``kind`` that holds the same."""
+
+    kind: type
+
+
 @dataclass(slots=True)
 class Matching:
     """Makes the matchers of one capture, and collects the addresses of its input tensors."""

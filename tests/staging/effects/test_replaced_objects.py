@@ -468,6 +468,32 @@ def test_which_object_it_is_shows_at_each_call(asked: Any) -> None:
     assert found[0] == found[1]
 
 
+def test_explanations_say_what_it_holds() -> None:
+    box = SimpleNamespace(state=State(ZEROS))
+
+    @hy.hybridize
+    def run(x):
+        state = box.state
+        state.a = state.a * 2
+        box.state = replace(state, a=state.a + x, n=state.n + 1)
+        return x
+
+    for x in CALLS:
+        run(x)
+    told = str(run.explain(CALLS[0]))
+    for line in (
+        "built because: SimpleNamespace.state holds something else than before; "
+        "SimpleNamespace.state.n is an input of this plan: any value will do",
+        "SimpleNamespace.state.n, any number",
+        "f32[2]  SimpleNamespace.state.a",
+        "Attributes that a run sets\nSimpleNamespace.state\nSimpleNamespace.state.a\n",
+    ):
+        assert line in told
+    box.state = Plain(ZEROS)
+    with pytest.raises(AttributeError, match="n"):
+        run(CALLS[0])
+
+
 def test_what_others_set_on_it_shows() -> None:
     box = SimpleNamespace(state=Plain(ZEROS))
 
