@@ -143,10 +143,15 @@ class Graph:
 
     def walk(self) -> Iterator[Node]:
         """All nodes, those of regions included, owners first."""
-        for node in self.nodes:
-            yield node
-            for region in node.regions:
-                yield from region.walk()
+        rest = [iter(self.nodes)]  # no recursion: each level of it would hand on every node
+        while rest:
+            for node in rest[-1]:
+                yield node
+                if node.regions:
+                    rest += [iter(region.nodes) for region in reversed(node.regions)]
+                    break
+            else:
+                rest.pop()
 
 
 def sizes_of(graph: Graph) -> OpenSizes | None:

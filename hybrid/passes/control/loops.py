@@ -14,7 +14,7 @@ Before::                                                After::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from hybrid.ir import Builder, Graph, Node, Value, rewrite, steady
 from hybrid.ir.rewrite import with_replaced
@@ -31,7 +31,6 @@ from hybrid.passes.control.parts import (
     used_values,
 )
 from hybrid.passes.scalar.cse import cse
-from hybrid.passes.scalar.dce import dce
 from hybrid.passes.scalar.facts import Facts, implied
 from hybrid.passes.scalar.simplify import simplify
 
@@ -186,13 +185,24 @@ def _ended(
     nodes = (*head, *[with_replaced(node, renaming) for node in loop.nodes])
     members = [c for group in groups for c in group]
     results = tuple([renaming.get(c.next, c.next) for c in members])
-    ends = iter(cse(simplify(dce(Graph("", (), nodes, results)))).results)
+    nodes = _leading_to(nodes, results)
+    ends = iter(cse(simplify(Graph("", (), nodes, results))).results)
     found: list[dict[Value, list[CarriedValue]]] = []
     for group in groups:
         found.append({})
         for carried in group:
             found[-1].setdefault(next(ends), []).append(carried)
     return found
+
+
+def _leading_to(nodes: Sequence[Node], values: Iterable[Value]) -> tuple[Node, ...]:
+    """Those of ``nodes`` that compute ``values``, with all that they own."""
+    used, kept = set(values), []
+    for node in reversed(nodes):
+        if not used.isdisjoint(node.results):
+            used.update(node.operands)
+            kept.append(node)
+    return tuple(reversed(kept))
 
 
 def _merge_stacks(loop: LoopParts) -> Renaming:
