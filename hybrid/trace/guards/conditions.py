@@ -42,7 +42,7 @@ from hybrid.trace.places.differences import leaves_in
 from hybrid.trace.places.held_state import is_mutable
 from hybrid.trace.places.memos import Memo
 from hybrid.trace.places.objects import is_object
-from hybrid.trace.places.place import CONTENT, Key, key_of
+from hybrid.trace.places.place import CONTENT, Key, is_own, key_of
 from hybrid.trace.values.optional import OptionalValue
 
 if TYPE_CHECKING:
@@ -133,8 +133,8 @@ class Guards:
     def _guard_replaced(self, read: Read, reads: Reads, configured: Callable[[Any], bool]) -> None:
         """Note one ``read`` of an object in whose place each call puts another one.
 
-        The guard of that place looks at all that the object holds.  One of which no place is
-        known has guards of its own.
+        The guard of that place looks at all that the object holds, and at which attributes it has.
+        Those of its class have guards here.  One of which no place is known has guards of its own.
         """
         owner = read.owner
         held = self.matching.objects.get(id(owner))
@@ -145,7 +145,11 @@ class Guards:
                 lasting = held.address.item(Attribute.of(owner, name)).now
                 read_now = functools.partial(stored, owner, name)
                 label, value = f"{label_of(owner)}.{name}", read_now()
-                guard = self._guard(label, read_now, value, self.matching.exactly(value))
+                matches = self.matching.exactly(value)
+                guard = self._guard(label, read_now, value, matches)
+                if not is_own(owner, name):
+                    of_class = functools.partial(stored, type(owner), name)
+                    self.always.append(self._guard(label, of_class, value, matches))
                 if not self.made:
                     place = WatchedPlace(guard, value, owner, name, is_attribute=True)
                     place.lasting = lasting

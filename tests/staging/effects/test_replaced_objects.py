@@ -11,7 +11,7 @@ import dataclasses
 import functools
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -492,6 +492,32 @@ def test_explanations_say_what_it_holds() -> None:
     box.state = Plain(ZEROS)
     with pytest.raises(AttributeError, match="n"):
         run(CALLS[0])
+
+
+@dataclass
+class Scaled:
+    a: Any
+    scale: ClassVar[float] = 2.0
+    bias: ClassVar[Any] = f32([1.0, 1.0])
+    sizes: ClassVar[list[int]] = [1]
+
+
+def test_what_is_set_on_its_class_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    box = SimpleNamespace(state=Scaled(ZEROS))
+
+    @hy.hybridize
+    def run(x):
+        state = box.state
+        a = state.a * state.scale + x + state.bias * len(state.sizes)
+        box.state = replace(state, a=a)
+        return a
+
+    ones, found = f32([1.0, 1.0]), []
+    for name, value in (("scale", 2.0), ("scale", 3.0), ("bias", ones * 5), ("sizes", [1, 2])):
+        monkeypatch.setattr(Scaled, name, value)
+        found.append(run(ones)[0].item())
+    Scaled.sizes.append(3)
+    assert [*found, run(ones)[0].item()] == [2.0, 8.0, 30.0, 101.0, 319.0]
 
 
 def test_what_others_set_on_it_shows() -> None:
