@@ -342,6 +342,25 @@ def weights_that_are_trained():
     return run, box
 
 
+@table.makes((), (), (), plans=2)
+def a_training_state_in_a_loop_over_batches():
+    box = SimpleNamespace(state=State(f32([1.0, 2.0])), loss=0.0)
+    data = hy.data.DataLoader(hy.data.TensorDataset(hy.stack(CALLS)), batch_size=2)
+
+    def epoch():
+        for (batch,) in data:
+            state = box.state
+            weights = state.a.detach()
+            weights.requires_grad = True
+            loss = ((batch @ weights - 1) ** 2).mean()
+            loss.backward()
+            box.state = State((weights - 0.01 * weights.grad).detach(), state.n + 1)
+            box.loss = loss.item()
+        return box.loss
+
+    return epoch, box
+
+
 @table.makes(*CALLS)
 def a_part_that_grows():
     box = SimpleNamespace(state=State(ZEROS))
