@@ -87,7 +87,8 @@ def test_random_programs_compute_the_same_there(part: int, tmp_path: Path) -> No
 
 
 def test_some_are_exported_and_compared(tmp_path: Path) -> None:
-    """Many write to what lasts, or draw; these do not."""
+    """Many write to what lasts, or draw; of these one in five does not."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        assert [compared(seed, tmp_path / "m.onnx") for seed in (0, 14, 18, 23)] == [1, 1, 1, 1]
+        counts = [compared(seed, tmp_path / "m.onnx") for seed in range(60)]
+    assert sum(map(bool, counts)) >= 5
