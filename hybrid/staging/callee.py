@@ -130,10 +130,13 @@ def _telling_apart(function: Any, made: Callable[..., Any]) -> Callable[..., Any
     if function in _NEVER_ASKING or _name(function) in _KEEPING:
         return made
     holder = getattr(function, "__self__", None)
-    keys = function in _ASKING or isinstance(holder, CONTAINERS)
+    hashes = function in _HASHING
+    keys = hashes or function in _ASKING or isinstance(holder, CONTAINERS)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         given = (*args, *kwargs.values())
+        if hashes:
+            given += tuple([v for a in given if isinstance(a, (list, tuple)) for v in a])
         identities.ask_replaced(given)
         if keys:
             stand_ins.refuse_keys(given, f"given to {_name(function)}()")
@@ -520,6 +523,7 @@ _NEVER_ASKING = (
     object.__setattr__,
 )  # fmt: skip
 _ASKING = (hash, id, weakref.ref)
+_HASHING = (set, frozenset, dict.fromkeys)  # the items of what they are given
 _KEEPING = ("append", "appendleft", "insert", "extend")  # methods that put it into a container
 FRAMED = (locals, vars, dir, globals, eval, exec, sys._getframe, __import__, breakpoint)
 # Modules of functions that stop where they are called.

@@ -317,7 +317,7 @@ class ResultBuilder:
         return OptionalLeaf(leaf, self.leaf(optional.flag)[1], ("constant", other))
 
     def one_of(self, standing: StandIn, around: StandIn | None = None) -> OptionalLeaf:
-        """Return the OptionalLeaf of what stands for two objects, of which one is from outside.
+        """Return the OptionalLeaf of what stands for two objects, of which one is elsewhere, too.
 
         ``around`` stands for it on one path of the construct that its own is in.
         """

@@ -155,6 +155,7 @@ KEYS = {
     "subscripted": lambda one, box: {box.first: 1}[one],
     "hashed": lambda one, box: hash(one) == hash(box.first),
     "asked for its id": lambda one, box: id(one) == id(box.first),
+    "in a set of a list": lambda one, box: len(frozenset([one, box.first])),
     "in a set": lambda one, box: len({one, box.first}),
     "a key": lambda one, box: len({one: 1, box.first: 2}),
 }
@@ -165,6 +166,7 @@ TOLD = {
     "subscripted": "a Plain was used as a key",
     "hashed": "a Plain was given to hash()",
     "asked for its id": "a Plain was given to id()",
+    "in a set of a list": "a Plain was given to frozenset()",
     "in a set": "a Plain was used as a key",
     "a key": "a Plain was used as a key",
 }

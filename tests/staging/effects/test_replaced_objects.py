@@ -466,6 +466,7 @@ ASKED = {
     "in_a_display": lambda box: lambda old: len({old, box.other}),
     "in_a_dict_display": lambda box: lambda old: len({old: 1, box.other: 2}),
     "in_a_comprehension": lambda box: lambda old: len({o for o in (old, box.other)}),
+    "in_a_set_of_a_list": lambda box: lambda old: len(set([old, box.other])),
     "hash": lambda box: lambda old: hash(old) == hash(box.other),
     "id": lambda box: lambda old: id(old) == id(box.other),
 }
