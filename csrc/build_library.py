@@ -77,8 +77,13 @@ def beside(folder: str) -> str:
 
 def shipped() -> list[Path]:
     """What of this folder goes into a wheel, so that programs can be linked statically."""
-    found = [path for path in sorted(CSRC.rglob("*")) if path.is_file() and path.suffix != ".py"]
-    return [path for path in found if CSRC / "fuzz" not in path.parents]
+    found = [path for path in sorted(CSRC.rglob("*")) if path.is_file()]
+    beside = {CSRC / "examples", CSRC / "fuzz"}
+    return [
+        path
+        for path in found
+        if path.suffix not in (".py", ".md") and beside.isdisjoint(path.parents)
+    ]
 
 
 def build_package(target: Path) -> Path:
