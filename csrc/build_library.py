@@ -42,13 +42,20 @@ else:
 
 # The plainest set is for machines of before 2013, so it has three fifths of the size.  It is as
 # fast where the sources spell out vectors; where a compiler finds them it may take half longer.
-# Smaller, too, are those parts of the runtime that read programs and build plans, not run them.
+# Smaller, too, are those parts of the runtime that read programs and build plans, not run them,
+# that read and write texts and files, and that wait for other threads.
 SMALLER = {
     "isa/baseline.c": "-O2 -fno-inline-small-functions "
     "-fno-align-loops -fno-align-jumps -fno-align-labels",
+    "runtime/async/*": "-Os",
     "runtime/base/*": "-O2",
+    "runtime/base/*_text.c": "-Os",
+    "runtime/base/decimal.c": "-Os",
+    "runtime/base/limits.c": "-Os",
+    "runtime/base/output.c": "-Os",
     "runtime/build/*": "-Os",
     "runtime/program/*": "-Os",
+    "tools/*": "-Os",
 }
 
 # What the header declares is exported; calls of it from within are as direct as others.
@@ -78,12 +85,8 @@ def beside(folder: str) -> str:
 def shipped() -> list[Path]:
     """What of this folder goes into a wheel, so that programs can be linked statically."""
     found = [path for path in sorted(CSRC.rglob("*")) if path.is_file()]
-    beside = {CSRC / "examples", CSRC / "fuzz"}
-    return [
-        path
-        for path in found
-        if path.suffix not in (".py", ".md") and beside.isdisjoint(path.parents)
-    ]
+    found = [path for path in found if path.suffix not in (".py", ".md")]
+    return [path for path in found if CSRC / "fuzz" not in path.parents]
 
 
 def build_package(target: Path) -> Path:
