@@ -255,12 +255,12 @@ class Hybridized(StagedCalls):
         planned.calls = calls = planned.calls + 1
         if batches:  # many rows at once: not what the plan is made for, but its graph
             return planned.replayed(leaves) if planned.replays else self.function(*args, **kwargs)
-        given = (leaves, (args, kwargs)) if planned.capture.given else (leaves,)
+        needed = planned.capture.given or planned.is_staged  # another capture may, of stages
+        given = (leaves, (args, kwargs)) if needed else (leaves,)
         if ACTIVE and current().queues and not planned.is_staged:
             return planned.queued(*given)
         try:
             if planned.is_staged:
-                given = (leaves, (args, kwargs))  # which another capture may need
                 return self._staged(planned, args, kwargs, leaves, given)
             if calls >= planned.due:
                 return self._runs.timed(planned, args, kwargs, given, begin)

@@ -160,15 +160,10 @@ class Lowered:
 
 def walk(steps: list[Step]) -> Iterator[Step]:
     """An iterator over all steps, those of blocks included, owners first."""
-    rest = [iter(steps)]  # no recursion: each level of it would hand on every step
-    while rest:
-        for step in rest[-1]:
-            yield step
-            if step.blocks:
-                rest += [iter(block) for block in reversed(step.blocks)]
-                break
-        else:
-            rest.pop()
+    for step in steps:
+        yield step
+        for block in step.blocks:
+            yield from walk(block)
 
 
 def touched(buffer: Buffer) -> Iterator[Buffer]:
