@@ -132,9 +132,12 @@ class StagedLoop(Staged):
             carry = self.places[key] = Carry(
                 label=place.label, initial=now, rebuilds=key in self.rebuilt
             )
-            entered.append((place, carry.enter(region, self.parent)))
-        for place, found in entered:
-            region.put(place.owner, place.name, found)
+            entered.append((key, place, carry.enter(region, self.parent)))
+        for key, place, found in entered:
+            if region.has_outside(place.owner, place.name):
+                region.put(place.owner, place.name, found)
+            else:  # what alone has led to it is carried, and leads to another now
+                del self.places[key]
         for key, place in self.growing_places.items():
             content = self.growing[key].enter(place.content(), region, self.parent)
             region.put(place.owner, place.name, content)

@@ -9,6 +9,8 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
+import pytest
+
 import hybrid as hy
 from tests.staging.harness import Program, Table, f32, i64
 
@@ -454,3 +456,32 @@ def test_same(program: Program) -> None:
 @table.each()
 def test_coverage(program: Program) -> None:
     program.check_coverage()
+
+
+@pytest.mark.parametrize("named", [False, True])
+def test_the_old_dict_is_changed_beside_gradients(named: bool) -> None:
+    """An iteration changes the dict that the one before has left; the first may have no name."""
+
+    def program(state: Any, x: hy.Tensor) -> Any:
+        state.d = {}
+        first = state.d if named else None
+        for _ in range(3):
+            hy.sum(state.w * x).backward()
+            old = state.d
+            state.d = {}
+            old["a"] = x
+        return first
+
+    def started() -> SimpleNamespace:
+        state = SimpleNamespace(w=hy.ones(2))
+        state.w.requires_grad = True
+        return state
+
+    eager, captured, hybridized = started(), started(), hy.hybridize(program)
+    for x in NUMBERS:
+        expected, found = program(eager, x), hybridized(captured, x)
+        assert (None if found is None else found["a"].item()) == (x.item() if named else None)
+        assert (expected is None) == (found is None)
+        assert captured.w.grad.tolist() == eager.w.grad.tolist()
+        assert captured.d == eager.d == {}
+    assert len(hybridized.plans) <= 2  # the gradient is None at first
