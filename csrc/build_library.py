@@ -55,7 +55,17 @@ SMALLER = {
     "runtime/base/output.c": "-Os",
     "runtime/build/*": "-Os",
     "runtime/program/*": "-Os",
+    "runtime/run/*": "-O2",
+    "runtime/run/channel.c": "-Os",
+    "runtime/run/message.c": "-Os",
+    "runtime/run/profile.c": "-Os",
     "tools/*": "-Os",
+    # But what makes the plan of an eager call at sizes that are met for the first time.
+    "runtime/build/builder.c": "-O2",
+    "runtime/build/map_make.c": "-O2",
+    "runtime/build/plan.c": "-O2",
+    "runtime/build/validate.c": "-O2",
+    "runtime/program/open_plan.c": "-O2",
 }
 
 # What the header declares is exported; calls of it from within are as direct as others.

@@ -55,9 +55,9 @@ typedef enum {
 
 typedef struct {
     const char    *name;
-    int32_t        dtype; /* of the first input; of the first output when there is no input */
-    int32_t        n_in, n_out, n_attrs;
-    int32_t        flags;
+    int8_t         dtype; /* of the first input; of the first output when there is no input */
+    int8_t         n_in, n_out, n_attrs;
+    int8_t         flags;
     hyb_prepare_fn prepare;
     hyb_kernel_fn  run;
 } hyb_kernel;

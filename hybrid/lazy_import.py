@@ -139,7 +139,8 @@ class _FormerModules:
 _ABOVE = {  # what lower folders call of those above them, by the modules that have it
     "hybrid.autodiff.tape": ("backward",),
     "hybrid.eager.data_view": ("view_of", "write_data"),
-    "hybrid.eager.fused_calls": ("learned", "local_plan", "watched"),
+    "hybrid.eager.fused_calls": ("learned", "local_plan", "opened", "watched"),
+    "hybrid.eager.open_launch": ("run_open",),
     "hybrid.memory.bfloat16": ("exported", "imported"),
     "hybrid.explain.page": ("explanation_fragment", "explanation_page"),
     "hybrid.explain.terminal": ("explanation_parts", "show_explanation"),

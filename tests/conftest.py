@@ -131,7 +131,10 @@ def learned_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     for module, counts in (
         (open_launch, ("COUNTED", "MEETINGS")),
-        (call_cache, ("CALLS_BEFORE_LEARNING", "CALLS_OF_MANY", "CALLS_BEFORE_PLANNING")),
+        (
+            call_cache,
+            ("CALLS_BEFORE_LEARNING", "CALLS_OF_MANY", "CALLS_BEFORE_PLANNING", "COUNTED"),
+        ),
     ):
         for name in counts:
             monkeypatch.setattr(module, name, 1)

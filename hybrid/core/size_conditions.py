@@ -13,7 +13,14 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any, Literal, NamedTuple
 
-from hybrid.core.size_functions import Monomial, SizeCall, SizeValue, Variable, code_of
+from hybrid.core.size_functions import (
+    Monomial,
+    SizeCall,
+    SizeValue,
+    Variable,
+    code_of,
+    sum_code,
+)
 from hybrid.errors import Location
 
 Relation = Literal["==", "<", "<="]
@@ -33,15 +40,18 @@ class Condition(NamedTuple):
     at: Location | None = None  # the author's line that has asked
 
     def __str__(self) -> str:
-        """Both sides of the comparison, without negative terms."""
-        left = {m: c for m, c in self.size.terms if c > 0}
-        right = {m: -c for m, c in self.size.terms if c < 0}
-        sign = self.relation if self.holds else _OPPOSITE[self.relation]
+        left, sign, right = self._sides()
         return f"{polynomial_text(left)} {sign} {polynomial_text(right)}"
 
     def code(self, local: Mapping[Variable, str]) -> str:
-        sign = self.relation if self.holds else _OPPOSITE[self.relation]
-        return f"{code_of(self.size, local)} {sign} 0"
+        left, sign, right = self._sides()
+        return f"{sum_code(left.items(), local)} {sign} {sum_code(right.items(), local)}"
+
+    def _sides(self) -> tuple[dict[Monomial, int], str, dict[Monomial, int]]:
+        """Both sides of the comparison, without negative terms."""
+        left = {m: c for m, c in self.size.terms if c > 0}
+        right = {m: -c for m, c in self.size.terms if c < 0}
+        return left, self.relation if self.holds else _OPPOSITE[self.relation], right
 
 
 class FloatCondition(NamedTuple):

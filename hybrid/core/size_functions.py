@@ -14,7 +14,7 @@ from __future__ import annotations
 import itertools
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 Range = tuple["int | float | None", "int | float | None"]  # the least and the largest; None: any
@@ -137,6 +137,15 @@ def is_single(number: Any) -> bool:
 def code_of(number: Any, local: Mapping[Variable, str]) -> str:
     """A Python expression of ``number``, in the names of its symbols."""
     return number.code(local) if isinstance(number, SizeValue) else f"({number!r})"
+
+
+def sum_code(terms: Iterable[tuple[Monomial, int]], local: Mapping[Variable, str]) -> str:
+    """A Python expression of a sum of products of variables."""
+    products = []
+    for monomial, count in terms:
+        factors = [] if count == 1 and monomial else [str(count)]
+        products.append("*".join([*factors, *[v.code(local) for v in monomial]]))
+    return " + ".join(products) or "0"
 
 
 # Ranges -----------------------------------------------------------------------------------------

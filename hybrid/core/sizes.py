@@ -46,6 +46,7 @@ from hybrid.core.size_functions import (
     code_of,
     polynomial_range,
     range_of,
+    sum_code,
     value_here,
 )
 from hybrid.core.size_values import SizeArray, SizeBytes, SizeFloat, SizeOfCall
@@ -439,11 +440,7 @@ class Size(SizeValue):
 
     def code(self, local: Mapping[Variable, str]) -> str:
         """A Python expression of it, in the names of its symbols."""
-        terms = [
-            "*".join([str(count), *[v.code(local) for v in monomial]])
-            for monomial, count in self.terms
-        ]
-        return f"({' + '.join(terms)})"
+        return f"({sum_code(self.terms, local)})"
 
     def __reduce__(self) -> NoReturn:
         raise TypeError(f"the size {self} belongs to a capture, and cannot be pickled")

@@ -9,16 +9,16 @@ from __future__ import annotations
 import math
 import operator
 import threading
+import weakref
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
-from weakref import WeakValueDictionary
 
 import numpy as np
 
 from hybrid.core.open_numbers import OpenInt, as_size, open_number, size_of
 from hybrid.core.size_functions import value_here
-from hybrid.core.sizes import OpenSizes, Size
+from hybrid.core.sizes import HIGHEST, OpenSizes, Size
 from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
 
 MAX_RANK = 32  # HYB_MAX_RANK of the C runtime
@@ -137,7 +137,7 @@ class TensorType:
     floating: bool
     ints: Shape  # the shape as the author's code gets it
     is_open: bool
-    kind: int  # the same of types that differ only in sizes of 2 and more; -1: of no others
+    kind: int  # the same of types that differ only in sizes from 2 to HIGHEST; -1: of no others
     shape: Shape
     rank: int
     size: int
@@ -162,10 +162,19 @@ class TensorType:
         return tensor_type(dtype, self.shape)
 
 
-_interned: WeakValueDictionary[tuple[DType, Shape], TensorType] = WeakValueDictionary()
-known_types = _interned.data  # (dtype, shape) -> a reference, for look-ups in a hurry
+class _Reference(weakref.ref):
+    """To a type that goes when nobody has it; ``key`` is what it is known by."""
+
+    __slots__ = ("key",)
+
+    key: tuple[DType, Shape]
+
+
+known_types: dict[tuple[DType, Shape], _Reference] = {}  # some may have gone
+_gone: deque[_Reference] = deque()  # what the next new type takes off them
 _interning = threading.Lock()
 _kinds: dict[tuple[DType, tuple[int, ...]], int] = {}
+_new = object.__new__
 _recent: deque[TensorType] = deque(maxlen=256)  # kept: sizes that depend on values recur
 
 
@@ -178,70 +187,78 @@ def require_device(device: object) -> None:
 def tensor_type(dtype: DType, shape: Shape) -> TensorType:
     """The one TensorType of ``dtype`` and ``shape``."""
     for n in shape:
-        if type(n) is OpenInt:
-            shape = tuple(map(size_of, shape))
-            break
+        if type(n) is not int:
+            return _any_type(dtype, shape)
     found = known_types.get((dtype, shape))
     if found is not None and (known := found()) is not None:
         return known
+    return new_type(dtype, shape)
+
+
+def _any_type(dtype: DType, shape: Sequence[Any]) -> TensorType:
+    """The same of a shape of ints, Sizes, and what can be made one."""
+    if any(type(n) is OpenInt for n in shape):
+        shape = tuple(map(size_of, shape))
+    try:
+        shape = tuple([n if type(n) is Size else operator.index(n) for n in shape])
+    except TypeError:
+        raise ArgumentTypeError(f"shape {shape} is not one of ints") from None
     scope = next((n.scope for n in shape if type(n) is Size), None)
-    if scope is not None and (own := scope.types.get((dtype, shape))) is not None:
-        return own
+    if scope is None:
+        return tensor_type(dtype, shape)
+    known = scope.types.get((dtype, shape))
+    return new_type(dtype, shape, is_open=True) if known is None else known
+
+
+def new_type(dtype: DType, shape: Shape, *, is_open: bool = False) -> TensorType:
+    """A type that is none of those known; ``shape`` is a tuple of ints and, if open, of Sizes."""
     if len(shape) > MAX_RANK:
         raise ShapeError(
             f"a tensor of {len(shape)} dimensions was asked for",
             why=f"Tensors have at most {MAX_RANK} dimensions.",
             fix="merge some dimensions with reshape",
         )
-    plain, pattern = _plain_shape(shape)
-    made = TensorType.__new__(TensorType)
-    made.dtype, made.rank, made.is_open = dtype, len(plain), pattern is None
-    made.shape = made.ints = plain
-    size = made.size = math.prod(plain)
-    made.nbytes, made.floating, made.kind = size * dtype.itemsize, dtype.kind == "float", -1
-    if pattern is None:
-        made.ints = tuple(map(open_number, plain))
-    if pattern is None or not 0 < made.nbytes <= MAX_BYTES:
-        _require_room(dtype, plain)
-    key = dtype, plain
+    if any([n < 0 for n in shape]):
+        raise ShapeError(
+            f"shape {list(shape)} has a negative size", fix="give every dimension a size >= 0"
+        )
+    if is_open:
+        return type_of_kind(dtype, shape, -1, is_open=True)
+    pattern = dtype, tuple([2 if 2 < n <= HIGHEST else n for n in shape])
+    kind = _kinds.get(pattern)
+    if kind is None:
+        with _interning:
+            kind = _kinds.setdefault(pattern, len(_kinds))
+    return type_of_kind(dtype, shape, kind)
+
+
+def type_of_kind(dtype: DType, shape: Shape, kind: int, *, is_open: bool = False) -> TensorType:
+    """The same where the sizes are known to be right, and their ``kind``."""
+    made = _new(TensorType)
+    made.dtype, made.rank, made.is_open, made.kind = dtype, len(shape), is_open, kind
+    made.shape = made.ints = shape
+    size = made.size = math.prod(shape)
+    made.nbytes, made.floating = size * dtype.itemsize, dtype.kind == "float"
+    if is_open:
+        made.ints = tuple(map(open_number, shape))
+    if is_open or not 0 < made.nbytes <= MAX_BYTES:
+        _require_room(dtype, shape)
+    key = dtype, shape
     with _interning:
-        if pattern is None:  # it goes with the symbols, which its shape refers to
+        if is_open:  # it goes with the symbols, which its shape refers to
             return made.scope.types.setdefault(key, made)
-        made.kind = _kinds.setdefault((dtype, pattern), len(_kinds))
+        while _gone:
+            gone = _gone.popleft()
+            if known_types.get(gone.key) is gone:
+                del known_types[gone.key]
         known = known_types.get(key)
         found = None if known is None else known()
         if found is None:  # another thread might have been faster
-            _interned[key] = found = made
+            reference = known_types[key] = _Reference(made, _gone.append)
+            reference.key = key
+            found = made
         _recent.append(found)
     return found
-
-
-def _plain_shape(shape: Sequence[Any]) -> tuple[Shape, tuple[int, ...] | None]:
-    """``shape`` of ints and Sizes, and the same with 2 for all from 2 on; None with Sizes."""
-    pattern = []
-    for n in shape:
-        if type(n) is not int:
-            break
-        if n < 0:
-            raise _negative(shape)
-        pattern.append(2 if n > 2 else n)
-    else:
-        return shape, tuple(pattern)
-    try:
-        plain = tuple([n if type(n) is Size else operator.index(n) for n in shape])
-    except TypeError:
-        raise ArgumentTypeError(f"shape {shape} is not one of ints") from None
-    if not any(type(n) is Size for n in plain):
-        return _plain_shape(plain)
-    if any(n < 0 for n in plain):
-        raise _negative(plain)
-    return plain, None
-
-
-def _negative(shape: Sequence[Any]) -> ShapeError:
-    return ShapeError(
-        f"shape {list(shape)} has a negative size", fix="give every dimension a size >= 0"
-    )
 
 
 def _require_room(dtype: DType, shape: Shape) -> None:

@@ -15,12 +15,14 @@ import numpy as np
 
 from hybrid import ops
 from hybrid.core.imports import above
+from hybrid.core.size_functions import value_here
 from hybrid.core.types import (
     DEFAULT_FLOAT,
     STORED,
     DType,
     TensorType,
     bfloat16,
+    bool_,
     dtype_of,
     float16,
     float32,
@@ -389,6 +391,17 @@ def memory_of(obj: Any) -> np.ndarray:
     raise SharingError(
         f"a {obj.__class__.__name__} cannot be shared without a copy", fix="pass copy=None"
     )
+
+
+def require_fit(number: Any, dtype: DType) -> None:
+    """Raise what is raised for a plain number that ``dtype`` has no place for.
+
+    Of a size, that it has one becomes a condition of its other values.
+    """
+    as_tensor(value_here(number), dtype)
+    if not dtype.is_floating and dtype is not bool_:
+        limits = np.iinfo(dtype.numpy)
+        assert int(limits.min) <= number <= int(limits.max)
 
 
 def scalar(value: bool | int | float, dtype: DType) -> Tensor:

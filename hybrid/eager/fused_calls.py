@@ -1,7 +1,8 @@
 """Graphs as wholes: optimized plans, and array functions of several ops that run as one plan.
 
 A function under ``remembered`` is watched at its first calls with some types and arguments.  What
-it has come to is one launch from then on: that of its only op, or the optimized plan of all.
+it has come to is one launch from then on: that of its only op, or the optimized plan of all.  For
+sizes that are met for the first time there is code for all of them (``opened``).
 """
 
 from __future__ import annotations
@@ -11,10 +12,20 @@ from typing import Any
 
 import numpy as np
 
+from hybrid.core.open_numbers import is_open, size_of, sizes_of_ints
 from hybrid.core.timing import phase
-from hybrid.core.types import TensorType
-from hybrid.eager.execution import EAGER, Eager, in_float32, prepare, stored_result
+from hybrid.core.types import DType, TensorType, dtype_of, tensor_type
+from hybrid.eager.execution import (
+    EAGER,
+    Eager,
+    in_float32,
+    prepare,
+    require_fit,
+    stored_result,
+)
 from hybrid.eager.launch import Launch
+from hybrid.eager.open_code import OpenCode, Run
+from hybrid.eager.open_launch import UNOPENED, opens
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
 from hybrid.ir.interpreter import apart
@@ -336,3 +347,75 @@ def learned(call: Callable[..., Any], tensors: tuple[Tensor, ...]) -> _Recipe | 
     watcher = _Watcher(tensors)
     with apart(watcher):
         return watcher.recipe(call(*tensors))
+
+
+# Open calls -------------------------------------------------------------------------------------
+
+
+class _OpenWriter(Eager):
+    """Eager, which writes the code of what it is to do, of tensors without values."""
+
+    def __init__(self, code: OpenCode) -> None:
+        self.code = code
+        self.names: dict[Value, str] = {}
+
+    def tensor(self, type_: Any, name: str) -> Tensor:
+        """One that the code calls ``name``."""
+        value = Value(type_, name)
+        self.names[value] = name
+        return make_tensor(type_, value)
+
+    def name(self, tensor: Tensor) -> str:
+        """What the code calls ``tensor``."""
+        if isinstance(tensor.content, Value):
+            return self.names[tensor.content]
+        if tensor.type.nbytes > MAX_CONSTANT:
+            raise TypeError("a large tensor that is not given")
+        return self.code.constant(tensor)
+
+    def apply(
+        self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
+    ) -> Any:
+        narrow = stored_result(op, operands)
+        if narrow is not None:
+            return in_float32(self, op, operands, attrs, narrow)
+        if regions or not opens(op):
+            raise TypeError(f"{op.name} has no open launches")
+        tensors = prepare(self, op, operands)
+        given = op.attributes({name: sizes_of_ints(value) for name, value in attrs.items()})
+        names, types = [self.name(t) for t in tensors], [t.type for t in tensors]
+        results = self.code.call(op, names, types, given)
+        self.code.record(op, names, given, results)
+        tensors = [self.tensor(type_, name) for name, type_ in results.items()]
+        return tensors[0] if len(tensors) == 1 else tuple(tensors)
+
+    def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
+        if not is_open(obj):
+            return super().lift(obj, dtype)
+        dtype = dtype or dtype_of(obj.__class__)
+        require_fit(size_of(obj), dtype)
+        return self.tensor(tensor_type(dtype, ()), self.code.number(size_of(obj), dtype, EAGER))
+
+
+def opened(call: Callable[..., Any], tensors: Sequence[Tensor]) -> Run | None:
+    """What ``call`` does, for tensors like these of all sizes; None if there can be nothing."""
+    if any([t.type.kind < 0 for t in tensors]):
+        return None
+    code = OpenCode([t.type for t in tensors])
+    writer = _OpenWriter(code)
+    given = [writer.tensor(type_, f"a{i}") for i, type_ in enumerate(code.types)]
+    try:
+        with apart(writer):
+            result = call(*given)
+        parts = [result] if type(result) is Tensor else result
+        if type(parts) not in (list, tuple) and not hasattr(parts, "_make"):
+            return None
+        if any([type(part) is not Tensor or any([part is t for t in given]) for part in parts]):
+            return None  # a function that gives back what it is given
+        names = "".join([f"{writer.name(part)}, " for part in parts])
+        if type(result) is Tensor:
+            return code.finish(names[:-2])
+        maker = getattr(type(result), "_make", type(result))
+        return code.finish(f"{code.constant(maker)}(({names}))")
+    except UNOPENED:
+        return None

@@ -535,16 +535,21 @@ def _binary(op: Op, reflected: bool = False) -> Callable[[Tensor, Any], Any]:
                 key = (kind, other, dtype) if other or kind is int else (str(other), dtype)
                 other = scalars.get(key, other)
             try:
-                launch = launches[self.type, other.type]
-                data = launch.make(launch.storage)
-                status = run2(launch.handle, data, self.content, other.content)
-            except (AttributeError, KeyError, TypeError):
+                types = self.type, other.type
+                launch = launches.get(types)
+                if launch is None:
+                    result = above.run_open(op, types, (), (self, other))[0]
+                else:
+                    data = launch.make(launch.storage)
+                    status = run2(launch.handle, data, self.content, other.content)
+            except (AttributeError, TypeError):
                 pass  # another kind of operand, a first call, a leaked value: the general way
             else:
-                if status:
-                    launch.plan.fail(status)
-                result = new(tensor)
-                result.type, result.content, result.record = launch.type, data, None
+                if launch is not None:
+                    if status:
+                        launch.plan.fail(status)
+                    result = new(tensor)
+                    result.type, result.content, result.record = launch.type, data, None
                 if (self.record is not None or other.record is not None) and result.type.floating:
                     record_binary(op, self, other, result)
                 return result

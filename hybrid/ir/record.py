@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import threading
+from collections.abc import Sequence
 from contextlib import ContextDecorator
 from typing import Any
 
@@ -269,6 +270,42 @@ def record_call(op: Op, operands: Any, attrs: dict[str, Any], results: Any) -> N
                 t.record = Output(record, index)
 
 
+def record_code(
+    op: Op, operands: Sequence[str], results: Sequence[str], floating: Sequence[bool]
+) -> list[str]:
+    """Lines that attach a record to results if an operand has one, as ``record_call`` does.
+
+    ``operands`` and ``results`` are names of tensors; the lines look up ``op``, ``attrs`` and the
+    names of ``RECORD_NAMES``.
+    """
+    saves = op.saved if not op.variadic else op.saved[:1] + op.saved[1:2] * len(operands)
+    listed = [f"({''.join([f'{name}, ' for name in names])})" for names in (operands, results)]
+
+    def kept(name: str, keep: bool, with_record: bool) -> str:
+        record = f", {name}.record" if with_record else ""
+        return f"({name}.type, {name}.content{record})" if keep else f"{name}.type"
+
+    saved = "".join([f"{kept(n, k, True)}, " for n, k in zip(operands, saves[1:], strict=True)])
+    made = "".join([f"{kept(name, saves[0], False)}, " for name in results])
+    one = len(results) == 1
+    return [
+        f"if {' or '.join([f'{name}.record is not None' for name in dict.fromkeys(operands)])}:",
+        "    if not mode.enabled or mode.keep_operands or not op.differentiable:",
+        f"        record_call(op, {listed[0]}, attrs, {listed[1]})",
+        "    else:",
+        "        record = new(Record)",
+        "        record.op, record.attrs, record.sequence = op, attrs, next(sequence)",
+        f"        record.parents = ({''.join([f'{name}.record, ' for name in operands])})",
+        f"        record.saved = ({saved})",
+        f"        record.results = ({made})",
+        *[
+            f"        {name}.record = {'record' if one else f'Output(record, {at})'}"
+            for at, name in enumerate(results)
+            if floating[at]
+        ],
+    ]
+
+
 def record_binary(op: Op, a: Any, b: Any, result: Any) -> None:
     """``record_call`` for an op of two operands, one floating result and no attributes.
 
@@ -288,6 +325,12 @@ def record_binary(op: Op, a: Any, b: Any, result: Any) -> None:
         (b.type, b.content, b_record) if keep_b else b.type,
     )
     record.results = ((result.type, result.content) if keep_result else result.type,)
+
+
+RECORD_NAMES = {
+    "Output": Output, "Record": Record, "mode": _mode, "record_call": record_call,
+    "sequence": _sequence,
+}  # fmt: skip
 
 
 def set_record(cell: Any, record: AnyRecord | None) -> None:

@@ -200,23 +200,24 @@ def _large(ctype: Any) -> Any:
         raise _no_memory(ffi.sizeof(ctype)) from None
 
 
-@functools.lru_cache(maxsize=1 << 16)
+class _Blocks(dict):
+    """By numbers of 64 bytes: what makes buffers of so many or, above ``SMALL``, of C's blocks."""
+
+    def __missing__(self, count: int) -> tuple[Any, Any]:
+        if count << 6 > ROUNDED:
+            return _large, ffi.typeof(f"char[{count << 6}]")
+        last, small = max(count - 1, 0), count << 6 <= SMALL
+        shift = 0 if small else last.bit_length() - 3
+        made = ffi.typeof(f"char[{(last >> shift) + 1 << shift + 6}]")
+        return self.setdefault(count, (ffi.new if small else _large, made))
+
+
+_blocks = _Blocks()
+
+
 def storage(nbytes: int) -> tuple[Any, Any]:
-    """``(make, ctype)`` such that ``make(ctype)`` is a new buffer of ``nbytes``, or some more.
-
-    So there are few types up to ``ROUNDED`` bytes: above ``SMALL`` they have the sizes of blocks
-    that C allocates.
-    """
-    if nbytes > ROUNDED:
-        return _large, ffi.typeof(f"char[{nbytes}]")
-    last = max(nbytes - 1, 0) // 64
-    shift = max(last.bit_length() - 3, 0) if nbytes > SMALL else 0
-    return ffi.new if nbytes <= SMALL else _large, _bytes_type(((last >> shift) + 1 << shift) * 64)
-
-
-@functools.cache
-def _bytes_type(nbytes: int) -> Any:
-    return ffi.typeof(f"char[{nbytes}]")
+    """``(make, ctype)`` such that ``make(ctype)`` is a new buffer of ``nbytes``, or some more."""
+    return _blocks[nbytes + 63 >> 6]
 
 
 def allocate(nbytes: int) -> Any:
@@ -303,15 +304,12 @@ def kernel_table() -> list[KernelRow]:
     """All kernels as merged for this machine."""
     require_environment()
 
-    def text(pointer: Any) -> str:
-        return ffi.string(pointer).decode()
-
-    return [
-        KernelRow(
-            text(lib.hyb_kernel_name(i)), lib.hyb_kernel_dtype(i), text(lib.hyb_kernel_isa(i))
-        )
-        for i in range(lib.hyb_kernel_count())
-    ]
+    rows = []
+    for i in range(lib.hyb_kernel_count()):
+        name, isa = lib.hyb_kernel_name(i), lib.hyb_kernel_isa(i)
+        code = lib.hyb_kernel_dtype(i)
+        rows.append(KernelRow(ffi.string(name).decode(), code, ffi.string(isa).decode()))
+    return rows
 
 
 def kernel_at(number: int) -> tuple[str, int, tuple[int, int, int]]:

@@ -222,7 +222,6 @@ OTHERS = {
     "hybrid/onnx/model_storage.py": 3,
     "hybrid/plan/open_plan.py": 2,
     "hybrid/plan/plan.py": 2,
-    "hybrid/core/types.py": 1,
     "hybrid/memory/buffers.py": 4,
     "hybrid/weights/read.py": 1,
     "hybrid/eager/fused_calls.py": 2,

@@ -13,7 +13,8 @@ from hybrid.core.types import tensor_type
 from hybrid.eager import open_launch
 from hybrid.eager.execution import as_tensor
 from hybrid.eager.launch import launch_of
-from hybrid.eager.open_launch import COUNTED, MEETINGS, Variant, make_variant
+from hybrid.eager.open_code import Run
+from hybrid.eager.open_launch import COUNTED, MEETINGS, make_variant
 from hybrid.errors import HybridError
 from hybrid.ir import Op, get_op
 from hybrid.memory import native
@@ -32,7 +33,7 @@ def bits(results: Any) -> list[Any]:
 
 def served(op: Op) -> int:
     """How many calls of ``op`` a launch served that was made of another, or the same."""
-    variants: dict[Any, list[Variant]] = defaultdict(list)
+    variants: dict[Any, list[Run]] = defaultdict(list)
     count = 0
     table = drawn(op)
     for operands, attrs in table[:: max(1, len(table) // SAMPLES)]:

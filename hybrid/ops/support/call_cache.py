@@ -3,18 +3,21 @@
 Such a function makes plain its arguments (an axis, a shape) and calls ops with it.  All that does
 not depend on the elements of the tensors, so the next call with the same types and arguments needs
 only the launch that the first has come to.  It must not read elements, nor call random ops.
+
+Calls that differ in sizes alone have code of their own, once there were some (``OpenCalls``).
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid.core.imports import above
 from hybrid.core.types import DType, TensorType
 from hybrid.ir.interpreter import ACTIVE
 from hybrid.ir.record import is_recording
+from hybrid.memory import native
 from hybrid.ops.support.keyword_names import with_others_words
 
 MAX_REMEMBERED = 1024  # calls of one function
@@ -22,6 +25,9 @@ CALLS_BEFORE_PLANNING = 1  # watched ones, where ops are several: a plan takes l
 CALLS_BEFORE_LEARNING = 2  # of the same types: they may be the last ones of these sizes
 FEW = 8  # kinds of calls, of which none is taken for one of sizes that do not come again
 CALLS_OF_MANY = 16  # calls of one kind before it is learned, where there are more
+COUNTED = 3  # one of so many calls is counted where there is something for all sizes
+CALLS_BEFORE_OPENING = 8  # of one kind: a model of few layers has made its first ones by then
+MAX_ATTEMPTS = 8  # to find what serves all sizes of a kind
 MAX_LISTED = 64  # tensors in a list
 
 Function = Callable[..., Any]
@@ -47,7 +53,7 @@ def remembered(function: Function) -> Function:
     """``function`` of a tensor first and of hashable arguments that are no tensors."""
     function = with_others_words(function)
     known = _Known(function)
-    launches = known.launches
+    launches, recipes = known.launches, known.recipes
 
     @functools.wraps(function)
     def call(x: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -57,11 +63,13 @@ def remembered(function: Function) -> Function:
         try:
             key = _key((x.type,), args, kwargs)
             if x.record is None:
-                return launches[key].run((x,))[0]
-            return known.recipes[key].run((x,))
-        except (AttributeError, KeyError, TypeError):
-            pass  # no tensor, an early call, arguments that have no hash: the general way
-        if key is None or known.early(key):
+                if found := launches.get(key):
+                    return found.run((x,))[0]
+            elif found := recipes.get(key):
+                return found.run((x,))
+        except (AttributeError, TypeError):
+            pass  # no tensor, a value that is pending, arguments that have no hash
+        if key is None:
             return function(x, *args, **kwargs)
         return known.call(key, (x,), args, kwargs)
 
@@ -72,7 +80,7 @@ def remembered_of_two(function: Function) -> Function:
     """``function`` of two tensors first and of hashable arguments that are no tensors."""
     function = with_others_words(function)
     known = _Known(function)
-    launches = known.launches
+    launches, recipes = known.launches, known.recipes
 
     @functools.wraps(function)
     def call(a: Any, b: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -80,12 +88,15 @@ def remembered_of_two(function: Function) -> Function:
             return function(a, b, *args, **kwargs)
         key = None
         try:
+            key = _key((a.type, b.type), args, kwargs)
             if a.record is None and b.record is None:
-                key = _key((a.type, b.type), args, kwargs)
-                return launches[key].run((a, b))[0]
-        except (AttributeError, KeyError, TypeError):
+                if found := launches.get(key):
+                    return found.run((a, b))[0]
+            elif found := recipes.get(key):
+                return found.run((a, b))
+        except (AttributeError, TypeError):
             pass
-        if key is None or known.early(key):
+        if key is None:
             return function(a, b, *args, **kwargs)
         return known.call(key, (a, b), args, kwargs)
 
@@ -95,7 +106,7 @@ def remembered_of_two(function: Function) -> Function:
 def remembered_of_three(function: Function) -> Function:
     """``function`` of three tensors."""
     known = _Known(function)
-    launches = known.launches
+    launches, recipes = known.launches, known.recipes
 
     @functools.wraps(function)
     def call(a: Any, b: Any, c: Any) -> Any:
@@ -103,12 +114,15 @@ def remembered_of_three(function: Function) -> Function:
             return function(a, b, c)
         key = None
         try:
+            key = _key((a.type, b.type, c.type), (), {})
             if a.record is None and b.record is None and c.record is None:
-                key = a.type, b.type, c.type
-                return launches[key].run((a, b, c))[0]
-        except (AttributeError, KeyError, TypeError):
+                if found := launches.get(key):
+                    return found.run((a, b, c))[0]
+            elif found := recipes.get(key):
+                return found.run((a, b, c))
+        except (AttributeError, TypeError):
             pass
-        if key is None or known.early(key):
+        if key is None:
             return function(a, b, c)
         return known.call(key, (a, b, c), (), {})
 
@@ -119,7 +133,7 @@ def remembered_of_list(function: Function) -> Function:
     """``function`` of a list of tensors first and of hashable arguments that are no tensors."""
     function = with_others_words(function)
     known = _Known(function, lambda tensors: (list(tensors),))
-    launches = known.launches
+    launches, recipes = known.launches, known.recipes
 
     @functools.wraps(function)
     def call(arrays: Any, /, *args: Any, **kwargs: Any) -> Any:
@@ -127,12 +141,15 @@ def remembered_of_list(function: Function) -> Function:
             return function(arrays, *args, **kwargs)
         key = None
         try:
+            key = _key(tuple([x.type for x in arrays]), args, kwargs)
             if not any([x.record is not None for x in arrays]):
-                key = _key(tuple([x.type for x in arrays]), args, kwargs)
-                return launches[key].run(arrays)[0]
-        except (AttributeError, KeyError, TypeError):
+                if found := launches.get(key):
+                    return found.run(arrays)[0]
+            elif found := recipes.get(key):
+                return found.run(arrays)
+        except (AttributeError, TypeError):
             pass
-        if key is None or known.early(key):
+        if key is None:
             return function(arrays, *args, **kwargs)
         return known.call(key, tuple(arrays), args, kwargs)
 
@@ -155,8 +172,6 @@ def remembered_of_none(function: Function) -> Function:
             pass
         except TypeError:  # arguments that have no hash
             return function(*args, **kwargs)
-        if known.early(key):
-            return function(*args, **kwargs)
         return known.call(key, (), args, kwargs)
 
     return call
@@ -166,44 +181,77 @@ def remembered_of_any(function: Function) -> Function:
     """``function`` of tensors, anywhere among its arguments, and of hashable ones that are none."""
     function = with_others_words(function)
     known = _Known(function)
-    launches = known.launches
+    launches, recipes = known.launches, known.recipes
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         if ACTIVE:
             return function(*args, **kwargs)
         tensors: list[Any] = []
-        rest = [_kind(x, tensors) for x in args]
-        named = {name: _kind(x, tensors) for name, x in kwargs.items()} if kwargs else kwargs
+        rest = tuple([_others(x, tensors) for x in args])
+        named = {name: _others(x, tensors) for name, x in kwargs.items()} if kwargs else kwargs
         key = None
         try:
-            key = _key((len(tensors),), tuple(rest), named)
+            key = _key(tuple([x.type for x in tensors]), rest, named)
             if is_recording() and any([x.record is not None for x in tensors]):
-                return known.recipes[key].run(tensors)
-            return launches[key].run(tensors)[0]
-        except (AttributeError, KeyError, TypeError):
+                if found := recipes.get(key):
+                    return found.run(tensors)
+            elif found := launches.get(key):
+                return found.run(tensors)[0]
+        except (AttributeError, TypeError):
             pass
-        if key is None or not tensors or known.early(key):
+        if key is None or not tensors:
             return function(*args, **kwargs)
 
         def general(*given: Any) -> Any:
             left = iter(given)
-            now = [next(left) if kind is not x else x for kind, x in zip(rest, args, strict=True)]
-            parts = named.items()
-            return function(*now, **{n: next(left) if x is not kwargs[n] else x for n, x in parts})
+            now = [next(left) if x is _TENSOR else x for x in rest]
+            return function(
+                *now, **{n: next(left) if x is _TENSOR else x for n, x in named.items()}
+            )
 
-        return known.watched(key, tensors, (*rest, *named.values()), general)
+        return known.found(key, tensors, rest, named, general)
 
     return call
 
 
-def _kind(argument: Any, tensors: list[Any]) -> Any:
-    """The type of a tensor, which joins ``tensors``; any other argument itself."""
-    kind = getattr(argument, "type", None)
-    if not isinstance(kind, TensorType):
+_TENSOR = object()  # what stands for a tensor among the other arguments
+
+
+def _others(argument: Any, tensors: list[Any]) -> Any:
+    """``argument``, or what stands for a tensor, which joins ``tensors``."""
+    if not isinstance(getattr(argument, "type", None), TensorType):
         return argument
     tensors.append(argument)
-    return kind
+    return _TENSOR
+
+
+class OpenCalls:
+    """Calls of a function that differ in sizes from 2 on alone, but for those that come often."""
+
+    __slots__ = ("attempts", "made", "met")
+
+    def __init__(self) -> None:
+        self.made: list[Callable[[Sequence[Any]], Any]] = []  # each for some sets of sizes
+        self.attempts = self.met = 0
+
+    def run(self, general: Function, tensors: Sequence[Any]) -> Any:
+        """The result of ``general``, in a quicker way where one is known."""
+        if native.profiling:  # a profile tells ops apart
+            return general(*tensors)
+        try:
+            for run in self.made:
+                result = run(tensors)
+                if result is not None:
+                    return result
+        except TypeError:  # a value that is pending
+            return general(*tensors)
+        if self.met % CALLS_BEFORE_OPENING == 0 and self.attempts < MAX_ATTEMPTS:
+            self.attempts += 1
+            made = above.opened(general, tensors)
+            if made is not None:
+                self.made.append(made)
+        return general(*tensors)
 
 
 def _key(types: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -224,19 +272,17 @@ class _Known:
         self.function, self.make = function, make  # what makes tensors its first arguments
         self.launches: dict[Any, Any] = {}  # None: there can be none
         self.recipes: dict[Any, Any] = {}  # the same where a history is kept
+        self.kinds: dict[Any, OpenCalls] = {}  # of calls that differ in sizes alone
         self.counts = CallCounts()
         self.first: dict[Any, int] = {}  # how often those were made that have come seldom
 
     def early(self, key: Any) -> bool:
         """Whether a call is one of the first of its kind, which are not worth looking at.
 
-        Its ops have launches for all sizes; where sizes do not come again, that is all there is.
+        There is something for all sizes; where sizes do not come again, that is all there is.
         """
         first = self.first
-        try:
-            before = first.get(key, 0)
-        except TypeError:  # arguments that have no hash
-            return True
+        before = first.get(key, 0)
         if before >= (CALLS_BEFORE_LEARNING if len(first) < FEW else CALLS_OF_MANY):
             return False
         if len(first) >= MAX_REMEMBERED:
@@ -250,10 +296,38 @@ class _Known:
         def general(*given: Any) -> Any:
             return self.function(*self.make(given), *args, **kwargs)
 
+        return self.found(key, tensors, args, kwargs, general)
+
+    def found(
+        self,
+        key: Any,
+        tensors: Sequence[Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        general: Function,
+    ) -> Any:
+        """The same; ``general`` gives the result on tensors, the others are what is beside them."""
+        if not tensors:
+            rest = (*args, *kwargs.values())
+            return general() if self.early(key) else self.watched(key, (), rest, general)
+        try:
+            kinds = _key(tuple([x.type.kind for x in tensors]), args, kwargs)
+            calls = self.kinds.get(kinds)
+            if calls is None:
+                if len(self.kinds) >= MAX_REMEMBERED:
+                    self.kinds.clear()
+                calls = self.kinds[kinds] = OpenCalls()
+                if not all(map(_is_plain, (*args, *kwargs.values()))):
+                    calls.attempts = MAX_ATTEMPTS  # what is beside them may change
+        except (AttributeError, TypeError):  # no tensors, arguments that have no hash
+            return general(*tensors)
+        calls.met += 1
+        if (calls.made and calls.met % COUNTED) or self.early(key):
+            return calls.run(general, tensors)
         return self.watched(key, tensors, (*args, *kwargs.values()), general)
 
     def watched(self, key: Any, tensors: Any, rest: tuple[Any, ...], general: Function) -> Any:
-        """The same; ``general`` gives the result on tensors, ``rest`` are the other arguments."""
+        """The result of ``general`` on tensors, and what is found out; ``rest`` is beside them."""
         try:
             if not all(map(_is_plain, rest)):
                 return general(*tensors)
@@ -287,4 +361,4 @@ def _is_plain(argument: Any) -> bool:
             for item in argument
         )
     kinds = (bool, int, float, str, DType, TensorType)
-    return argument is None or type(argument) in kinds
+    return argument is None or argument is _TENSOR or type(argument) in kinds

@@ -20,18 +20,18 @@ from hybrid.core.dataclass import dataclass, field
 from hybrid.core.imports import above
 from hybrid.core.open_numbers import any_open, size_of, sizes_of_ints
 from hybrid.core.size_functions import SizeValue, size_function
-from hybrid.core.size_functions import value_here as size_here
 from hybrid.core.size_values import SizeArray
 from hybrid.core.sizes import OpenSizes, Size
 from hybrid.core.timing import phase
 from hybrid.core.tree import flatten
-from hybrid.core.types import DType, TensorType, bool_, dtype_of
+from hybrid.core.types import DType, TensorType, dtype_of
 from hybrid.eager.execution import (
     array_of,
     as_tensor,
     holds_tensor,
     in_float32,
     prepare,
+    require_fit,
     stacked,
     stored_result,
 )
@@ -683,14 +683,6 @@ def _elements(tensor: Tensor) -> bytes:
 
 
 size_function("elements", lambda array, dtype: _elements(as_tensor(array, dtype)), raises=False)
-
-
-def require_fit(number: Any, dtype: DType) -> None:
-    """Raise what is raised for a plain number that ``dtype`` has no place for; else that it has."""
-    as_tensor(size_here(number), dtype)
-    if not dtype.is_floating and dtype is not bool_:
-        limits = np.iinfo(dtype.numpy)
-        assert int(limits.min) <= number <= int(limits.max)  # conditions of other sizes
 
 
 def _plain(scalar: Tensor) -> bool | int | float:
