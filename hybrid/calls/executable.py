@@ -142,7 +142,7 @@ class Planned:
         self.due = NEVER  # the count of calls at which a call is timed
         self.key = key  # of the call that it was made for
         self.why = ""  # it was made
-        self.binding = ""  # the sizes of an open capture
+        self.sizes: tuple[int, ...] = ()  # of the symbols of an open capture
         self.filed = ""  # in a file, or loaded from there, or why not
         self.description: tuple[str, ...] = ()
         self.numbers = numbers  # argument leaves that are numbers and inputs
@@ -182,6 +182,11 @@ class Planned:
     def _kept(self, plan: Plan, cells: Sequence[int]) -> PrecomputedResults:
         own = weakref.ref(self)  # what keeps results does not keep what it belongs to
         return PrecomputedResults(plan, cells, lambda: own().calls)
+
+    @property
+    def binding(self) -> str:
+        """The sizes of an open capture, as texts call them."""
+        return "" if self.opened is None else self.opened.axes.sizes.named(self.sizes)
 
     @property
     def nbytes(self) -> int:

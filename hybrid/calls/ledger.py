@@ -252,8 +252,10 @@ class Ledger:
         planned.due = 1
         self.plans[planned] = None
         self.epochs |= bool(capture.facts)
-        self.communicates |= any([node.op.communicates for node in capture.graph.walk()])
-        self.communicates |= capture.is_shared
+        if need.kind is not BINDING or group not in self.groups:
+            source = (planned.opened or planned).capture
+            self.communicates |= any([node.op.communicates for node in source.graph.walk()])
+            self.communicates |= source.is_shared
         one = self.groups.setdefault(group, PlanGroup())
         one.plans += 1
         if need.kind is BINDING:

@@ -88,11 +88,11 @@ class OpenCapture:
         else:
             bound = self.capture_at(values)
             planned = Planned(bound, keep, key, self.inputs.numbers, fast=self.fast, opened=self)
-        planned.binding = self.axes.sizes.named(values)
+        planned.sizes = tuple(values)
         planned.why, planned.filed = self.why, self.capture.filed
         self.planned.append(planned)
         types = self._types(keep)
-        self._planned_at[types], self._values_at[types] = planned, tuple(values)
+        self._planned_at[types], self._values_at[types] = planned, planned.sizes
         return planned
 
     def capture_at(self, values: Sequence[int]) -> Capture:

@@ -10,13 +10,13 @@ from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
 from hybrid.calls.bind.precomputed import fits
-from hybrid.core.dataclass import replace
+from hybrid.core.dataclass import cached_attribute, replace
 from hybrid.core.sizes import OpenSizes
 from hybrid.core.timing import phase
 from hybrid.eager.fused_calls import optimized, optimized_parts, split
 from hybrid.eager.tensor import make_tensor
 from hybrid.ir import Graph
-from hybrid.ir.bound_graphs import SizeBinding
+from hybrid.ir.bound_graphs import SizeBinding, TypesAt
 from hybrid.plan import Plan, make_plan
 from hybrid.plan.open_plan import OpenPlan
 from hybrid.trace.capture.captured_graph import Backward, Capture, LazyGraph, Plans
@@ -103,41 +103,62 @@ class BoundCaptures:
         self.capture, self.sizes, self.fast = capture, sizes, fast
         self._backward: OpenPlans | None = None
 
+    @cached_attribute
+    def _resized(self) -> frozenset[int]:
+        """The results that have other sizes at other calls."""
+        results = self.capture.graph.results
+        return frozenset([i for i, v in enumerate(results) if v.type.is_open])
+
+    @cached_attribute
+    def _types(self) -> TypesAt:
+        """The types of the inputs, and of what places have held."""
+        inputs = [v.type for v in self.capture.graph.params]
+        read = [was.type for _, was in self.capture.place_reads if was is not None]
+        return TypesAt(self.sizes, [*inputs, *read])
+
+    @cached_attribute
+    def _types_back(self) -> TypesAt:
+        """The types of the inputs of the way back."""
+        assert self.capture.gradient is not None
+        params = self.capture.gradient.backward.graph.params
+        return TypesAt(self.sizes, [v.type for v in params])
+
     def at(self, values: Sequence[int], plans: Plans | None) -> Capture:
         """The capture as one for ``values`` of the symbols alone, with its ``plans``."""
         capture = self.capture
-        binding = SizeBinding(self.sizes, values)
-        inputs = tuple([binding.type(v.type) for v in capture.graph.params])
+        types, count = self._types.at(values), len(capture.graph.params)
 
         def bound() -> Any:
+            binding = SizeBinding(self.sizes, values)
             graph, recorded = binding.graph(capture.graph), capture.recorded
             if recorded is not None:
                 recorded = frozenset([binding.made[v] for v in recorded if v in binding.made])
             return graph, recorded
 
-        lazy = LazyGraph(inputs, bound)
+        lazy = LazyGraph(lambda: types[:count], bound)
         gradient = capture.gradient
         if gradient is not None:
             gradient = replace(gradient, backward=self._back(gradient.backward, values), further={})
-        resized = [i for i, v in enumerate(capture.graph.results) if v.type.is_open]
+        read = iter(types[count:])
         reads = [
-            (address, was if was is None else make_tensor(binding.type(was.type), None))
+            (address, was if was is None else make_tensor(next(read), None))
             for address, was in capture.place_reads
         ]
         return replace(
             capture, stored_graph=lazy, gradient=gradient, place_reads=reads, firsts=None,
-            plans=plans, resized=frozenset(resized),
+            plans=plans, resized=self._resized,
         )  # fmt: skip
 
     def _back(self, backward: Backward, values: Sequence[int]) -> Backward:
         """``backward`` at ``values``; its graph and its plan are made when they are needed."""
-        binding = SizeBinding(self.sizes, values)
-        inputs = tuple([binding.type(v.type) for v in backward.graph.params])
 
         def plan() -> Plan:
             if self._backward is None:
                 self._backward = OpenPlans(backward.graph, self.sizes, fast=self.fast)
             return self._backward.at(values)[0]
 
-        lazy = LazyGraph(inputs, lambda: (binding.graph(backward.graph), None))
+        def graph() -> Any:
+            return SizeBinding(self.sizes, values).graph(backward.graph), None
+
+        lazy = LazyGraph(lambda: self._types_back.at(values), graph)
         return replace(backward, stored_graph=lazy, plan=plan)

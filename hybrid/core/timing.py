@@ -33,16 +33,19 @@ def noting(spans: list[Span]) -> Iterator[None]:
         _open[:] = [other for other in _open if other is not spans]
 
 
-@contextmanager
-def phase(name: str) -> Iterator[None]:
-    """What runs inside is the phase ``name``, or one more of that name."""
-    if not _open:
-        yield
-        return
-    begin = time.monotonic_ns()
-    try:
-        yield
-    finally:
-        span = Span(name, begin, time.monotonic_ns(), threading.get_ident())
-        for spans in _open:
-            spans.append(span)
+class phase:
+    """A context: what runs inside is the phase ``name``, or one more of that name."""
+
+    __slots__ = ("begin", "name")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __enter__(self) -> None:
+        self.begin = time.monotonic_ns() if _open else 0
+
+    def __exit__(self, *_error: object) -> None:
+        if self.begin and _open:
+            span = Span(self.name, self.begin, time.monotonic_ns(), threading.get_ident())
+            for spans in _open:
+                spans.append(span)

@@ -90,3 +90,25 @@ class SizeBinding:
             ]
         )
         return Graph(graph.name, params, nodes, tuple([known[v] for v in graph.results]))
+
+
+class TypesAt:
+    """Types, and what those of symbols are at values of these."""
+
+    def __init__(self, sizes: OpenSizes, types: Sequence[TensorType]) -> None:
+        self.types = tuple(types)
+        self.opened = list(dict.fromkeys([t for t in types if t.is_open]))
+        shapes = [[n for n in t.shape if isinstance(n, SizeValue)] for t in self.opened]
+        self._numbers = sizes.evaluator([n for shape in shapes for n in shape])
+
+    def at(self, values: Sequence[int]) -> tuple[TensorType, ...]:
+        """The types at ``values``, in their order.
+
+        ShapeError where one would have more bytes than there can be.
+        """
+        numbers = iter(self._numbers(*values))
+        made = {}
+        for open_type in self.opened:
+            shape = [next(numbers) if isinstance(n, SizeValue) else n for n in open_type.shape]
+            made[open_type] = tensor_type(open_type.dtype, tuple(shape))
+        return tuple([made.get(t, t) for t in self.types])

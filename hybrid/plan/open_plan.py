@@ -26,7 +26,7 @@ from hybrid.core.sizes import OpenSizes, Size
 from hybrid.core.timing import phase
 from hybrid.errors import ShapeError
 from hybrid.ir import Graph
-from hybrid.ir.bound_graphs import SizeBinding
+from hybrid.ir.bound_graphs import SizeBinding, TypesAt
 from hybrid.memory import native
 from hybrid.memory.native import PlanArrays
 from hybrid.memory.open_arrays import OpenSpec, OpenWord, arena_nbytes, bind_open, make_open, packer
@@ -74,8 +74,6 @@ class OpenPlan:
         self._fills = formulas.fills(self._numbers)
         self._scratch = sizes.evaluator([self.placement.scratch_nbytes])
         self._counts = sum([1 for _ in graph.walk()]), self.lowered.count
-        self._types = [v.type for v in (*graph.results, *graph.params)]
-        self._open_types = [at for at, type_ in enumerate(self._types) if type_.is_open]
 
     def bound(self, values: Sequence[int]) -> Plan:
         """The plan at ``values`` of the symbols, which meet the conditions of ``sizes``.
@@ -83,9 +81,7 @@ class OpenPlan:
         ShapeError where a value would have more bytes than there can be.
         """
         binding = SizeBinding(self.sizes, values)
-        types = self._types.copy()
-        for at in self._open_types:
-            types[at] = binding.type(types[at])
+        types = self._types.at(values)
         n = len(self.graph.results)
         callbacks = Callbacks()
         hosts = [host_function(_at(call, binding), callbacks) for call in self._calls]
@@ -95,8 +91,8 @@ class OpenPlan:
         return known(
             Plan(
                 handle=handle,
-                input_types=tuple(types[n:]),
-                output_types=tuple(types[:n]),
+                input_types=types[n:],
+                output_types=types[:n],
                 donations=self.placement.donations,
                 exposed=self.placement.exposed,
                 sizes=Sizes(*self._counts, arena_nbytes(handle), scratch_nbytes),
@@ -121,6 +117,11 @@ class OpenPlan:
     def runs_anywhere(self) -> bool:
         """Whether it takes nothing but sizes: it calls no function of this process."""
         return self.native_form.takes_sizes and not (self._calls or self._open_constants)
+
+    @cached_attribute
+    def _types(self) -> TypesAt:
+        """The types of the results and parameters."""
+        return TypesAt(self.sizes, [v.type for v in (*self.graph.results, *self.graph.params)])
 
     @cached_attribute
     def native_form(self) -> NativeForm:

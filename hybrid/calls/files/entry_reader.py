@@ -207,7 +207,7 @@ class _Reader:
         gradient = entry["gradient"]
         recorded = None if gradient is None else self.recorded(gradient, graph())
         capture = Capture(
-            stored_graph=LazyGraph(self.inputs, lambda: (graph(), recorded)),
+            stored_graph=LazyGraph(lambda: self.inputs, lambda: (graph(), recorded)),
             sources=sources,
             result=result,
             consumed=frozenset(self.results(entry["consumed"])),

@@ -30,11 +30,17 @@ Plans = tuple[Plan, tuple[int, ...], Plan | None]
 class LazyGraph:
     """A graph of known input types that is made when it is first needed: read from a file, bound.
 
-    ``make`` gives it, and those of its values that are no constants to gradients, or None.
+    ``types`` gives those of its inputs; ``make`` the graph, and those of its values that are no
+    constants to gradients, or None.
     """
 
-    inputs: tuple[TensorType, ...]
+    types: Callable[[], tuple[TensorType, ...]]
     make: Callable[[], tuple[Graph, frozenset[Value] | None]]
+
+    @cached_attribute
+    def inputs(self) -> tuple[TensorType, ...]:
+        """The types of its inputs."""
+        return self.types()
 
     @cached_attribute
     def made(self) -> tuple[Graph, frozenset[Value] | None]:
