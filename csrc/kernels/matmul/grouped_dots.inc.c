@@ -121,7 +121,7 @@ grouped_dots(const grouped_job *job, const grouped_rows *rows, grouped_part part
 #else
     (void)planes;
 #endif
-    const int vectors = kind == GROUPED_BYTES ? 1 : 8;
+    const int vectors = 8;
     const int64_t per = several ? job->block / job->group : 1;
     int64_t g = several ? part.first * per : matmul_quotient(part.first, job->span);
     int64_t left = several ? 0 : (g + 1) * job->span - part.first;
@@ -136,8 +136,6 @@ grouped_dots(const grouped_job *job, const grouped_rows *rows, grouped_part part
                 __builtin_prefetch(at + columns * part.pitch);
             if (kind == GROUPED_HALVES || kind == GROUPED_TABLE)
                 words[c] = (v_i32)v_load_u8(at);
-            if (kind == GROUPED_BYTES)
-                words[c] = v_spread_i8(at);
 #if HYB_TABLES_OF_PLANES
             if (kind == GROUPED_PLANES)
                 v_look_up_halves(v_load_u8(at), planes, found[c]);
@@ -153,9 +151,7 @@ grouped_dots(const grouped_job *job, const grouped_rows *rows, grouped_part part
 #pragma GCC unroll 4
             for (int c = 0; c < columns; c++) {
                 v_f32 value;
-                if (kind == GROUPED_BYTES)
-                    value = __builtin_convertvector(words[c], v_f32);
-                else if (kind == GROUPED_HALVES)
+                if (kind == GROUPED_HALVES)
                     value = __builtin_convertvector(words[c] & 15 << 4 * (i % 4), v_f32);
                 else if (kind == GROUPED_TABLE)
                     value = v_look_up_f32(grouped_values, words[c] >> 4 * i & 15);
@@ -180,7 +176,7 @@ grouped_dots(const grouped_job *job, const grouped_rows *rows, grouped_part part
             for (int r = 0; r < count; r++)
                 sum[c][r] += scale * own[c][r];
         }
-        part.w += kind == GROUPED_BYTES ? HYB_LANES_32 : HYB_VECTOR_BYTES;
+        part.w += HYB_VECTOR_BYTES;
         x += vectors * HYB_LANES_32;
         away += HYB_LANES_32;
         if (several) {
@@ -192,6 +188,39 @@ grouped_dots(const grouped_job *job, const grouped_rows *rows, grouped_part part
     }
 }
 
+/* The same of bytes, whose groups are whole vectors: a group at a time, scaled at its end. */
+static inline __attribute__((always_inline)) void
+grouped_byte_dots(const grouped_job *job, const grouped_rows *rows, grouped_part part, int columns,
+                  int count, v_f32 sum[GROUPED_TOGETHER][GROUPED_TOGETHER])
+{
+    const int64_t items = job->blocks * job->block;
+    const float *x = rows->x + part.row * items + part.first * job->block;
+    const uint8_t *w = part.w;
+    int64_t g = matmul_quotient(part.first, job->span);
+    for (int64_t b = part.first; b < part.last; g++) {
+        const int64_t stop = matmul_smaller(part.last, (g + 1) * job->span);
+        v_f32 own[GROUPED_TOGETHER][GROUPED_TOGETHER] = {{{0}}};
+        for (; b < stop; b++, w += HYB_LANES_32, x += HYB_LANES_32) {
+            v_f32 value[GROUPED_TOGETHER];
+#pragma GCC unroll 4
+            for (int c = 0; c < columns; c++)
+                value[c] = __builtin_convertvector(v_spread_i8(w + c * part.pitch), v_f32);
+#pragma GCC unroll 4
+            for (int r = 0; r < count; r++) {
+                const v_f32 item = v_load_f32(x + r * items);
+#pragma GCC unroll 4
+                for (int c = 0; c < columns; c++)
+                    own[c][r] += value[c] * item;
+            }
+        }
+#pragma GCC unroll 4
+        for (int c = 0; c < columns; c++)
+#pragma GCC unroll 4
+            for (int r = 0; r < count; r++)
+                sum[c][r] += v_splat_f32(part.scale[c * job->groups + g]) * own[c][r];
+    }
+}
+
 typedef void (*grouped_dots_fn)(const grouped_job *job, const grouped_rows *rows, grouped_part part,
                                 v_f32 sum[GROUPED_TOGETHER][GROUPED_TOGETHER]);
 
@@ -200,18 +229,25 @@ typedef void (*grouped_dots_fn)(const grouped_job *job, const grouped_rows *rows
         const grouped_job *job, const grouped_rows *rows, grouped_part part,                     \
         v_f32 sum[GROUPED_TOGETHER][GROUPED_TOGETHER])                                           \
     {                                                                                            \
-        grouped_dots(job, rows, part, columns, count, kind, several, sum);                       \
+        if (kind == GROUPED_BYTES)                                                               \
+            grouped_byte_dots(job, rows, part, columns, count, sum);                             \
+        else                                                                                     \
+            grouped_dots(job, rows, part, columns, count, kind, several, sum);                   \
     }
 #define GROUPED_EACH(name, kind, several)                                                        \
     GROUPED_DOTS(name, kind, several, 1, 1) GROUPED_DOTS(name, kind, several, 1, 2)              \
     GROUPED_DOTS(name, kind, several, 1, 4) GROUPED_DOTS(name, kind, several, 4, 1)
 #define GROUPED_ENTRY(name, several)                                                             \
-    {grouped_##name##_##several##_1x1, grouped_##name##_##several##_1x2,                         \
-     grouped_##name##_##several##_1x4, grouped_##name##_##several##_4x1}
-enum { GROUPED_1X1, GROUPED_1X2, GROUPED_1X4, GROUPED_4X1, GROUPED_SHAPES };
+    {{grouped_##name##_##several##_1x1, grouped_##name##_##several##_1x2,                        \
+      grouped_##name##_##several##_1x4},                                                         \
+     {NULL, NULL, NULL},                                                                         \
+     {grouped_##name##_##several##_4x1, NULL, NULL}}
 GROUPED_EACH(halves, GROUPED_HALVES, 0)
 GROUPED_EACH(halves, GROUPED_HALVES, 1)
 GROUPED_EACH(bytes, GROUPED_BYTES, 0)
+GROUPED_DOTS(bytes, GROUPED_BYTES, 0, 2, 1)
+GROUPED_DOTS(bytes, GROUPED_BYTES, 0, 2, 2)
+GROUPED_DOTS(bytes, GROUPED_BYTES, 0, 2, 4)
 #if HYB_TABLES_OF_16
 GROUPED_EACH(table, GROUPED_TABLE, 0)
 GROUPED_EACH(table, GROUPED_TABLE, 1)
@@ -220,10 +256,12 @@ GROUPED_EACH(table, GROUPED_TABLE, 1)
 GROUPED_EACH(planes, GROUPED_PLANES, 0)
 GROUPED_EACH(planes, GROUPED_PLANES, 1)
 #endif
-/* [kind][whether a vector has several groups][columns and rows]. */
-static const grouped_dots_fn grouped_ways[4][2][GROUPED_SHAPES] = {
+/* [kind][whether a vector has several groups][1, 2 or 4 columns][1, 2 or 4 rows]. */
+static const grouped_dots_fn grouped_ways[4][2][3][3] = {
     [GROUPED_HALVES] = {GROUPED_ENTRY(halves, 0), GROUPED_ENTRY(halves, 1)},
-    [GROUPED_BYTES] = {GROUPED_ENTRY(bytes, 0)},
+    [GROUPED_BYTES] = {{{grouped_bytes_0_1x1, grouped_bytes_0_1x2, grouped_bytes_0_1x4},
+                        {grouped_bytes_0_2x1, grouped_bytes_0_2x2, grouped_bytes_0_2x4},
+                        {grouped_bytes_0_4x1, NULL, NULL}}},
 #if HYB_TABLES_OF_16
     [GROUPED_TABLE] = {GROUPED_ENTRY(table, 0), GROUPED_ENTRY(table, 1)},
 #endif
@@ -242,10 +280,12 @@ static void grouped_stretch(const grouped_job *job, const grouped_rows *rows, in
                             int64_t columns, int64_t first, int64_t last,
                             v_f32 sum[GROUPED_FEW][GROUPED_TILE])
 {
-    const grouped_dots_fn *ways = grouped_ways[job->kind][job->span == 0];
+    const grouped_dots_fn(*ways)[3] = grouped_ways[job->kind][job->span == 0];
     const int64_t nbytes = job->kind == GROUPED_BYTES ? HYB_LANES_32 : HYB_VECTOR_BYTES;
     for (int64_t c = 0; c < columns;) {
-        const int64_t some = job->m == 1 && columns - c >= GROUPED_TOGETHER ? GROUPED_TOGETHER : 1;
+        int64_t some = job->m == 1 && columns - c >= GROUPED_TOGETHER ? GROUPED_TOGETHER : 1;
+        if (job->kind == GROUPED_BYTES && job->m > 1 && columns - c >= 2)
+            some = 2;
         const uint8_t *w = job->w + (n + c) * job->pitch;
         grouped_part part = {w + first * nbytes, job->pitch, job->scale + (n + c) * job->groups,
                              0, first, last};
@@ -264,10 +304,7 @@ static void grouped_stretch(const grouped_job *job, const grouped_rows *rows, in
                 for (int64_t j = 0; j < count; j++)
                     own[i][j] = sum[r + j][c + i];
             part.row = r;
-            ways[some > 1     ? GROUPED_4X1
-                 : count == 4 ? GROUPED_1X4
-                 : count == 2 ? GROUPED_1X2
-                              : GROUPED_1X1](job, rows, part, own);
+            ways[some / 2][count / 2](job, rows, part, own);
             for (int64_t i = 0; i < some; i++)
                 for (int64_t j = 0; j < count; j++)
                     sum[r + j][c + i] = own[i][j];

@@ -11,6 +11,7 @@ from __future__ import annotations
 import builtins
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable
+from types import NoneType
 from typing import Any
 
 import numpy as np
@@ -225,11 +226,17 @@ class Matching:
                 type(found) is kind and frozenset((type(v), v) for v in content(found)) == members
             )
         items = self.items(enumerate(items_of(expected)), address, replaceable)
-        return lambda found: (
-            type(found) is kind
-            and len(inside := content(found)) == len(items)
-            and all(m(v) for m, v in zip(items, inside, strict=False))
-        )
+
+        def holds(found: Any) -> bool:
+            return (
+                type(found) is kind
+                and len(inside := content(found)) == len(items)
+                and all(m(v) for m, v in zip(items, inside, strict=False))
+            )
+
+        if _is_constant(expected):
+            return lambda found: found is expected or holds(found)
+        return holds
 
     def items(
         self, items: Iterable[tuple[Any, Any]], address: Address | None, replaceable: bool
@@ -237,6 +244,13 @@ class Matching:
         """Return the matchers of ``items``, (key, value), in the container at ``address``."""
         places = [(v, None if address is None else address.item(key)) for key, v in items]
         return [self.exactly(value, place, replaceable) for value, place in places]
+
+
+def _is_constant(value: Any) -> bool:
+    """Return whether ``value`` is a tuple, or what one holds, of which nothing can change."""
+    if type(value) is tuple:
+        return all(map(_is_constant, value))
+    return type(value) in (bool, int, float, complex, str, bytes, NoneType)
 
 
 def _has_replaceable_items(container: Any) -> bool:

@@ -171,6 +171,9 @@ def replaced_in(
 
 def content(container: Any) -> Content:
     """Return a copy of what ``container`` holds; it is atomic with regard to other threads."""
+    kind = type(container)
+    if kind is dict or kind is list:
+        return container.copy()
     if isinstance(container, dict):
         return dict(stored_pairs(container))
     return list(stored_items(container))
