@@ -207,7 +207,8 @@ grouped_byte_dots(const grouped_job *job, const grouped_rows *rows, grouped_part
                 value[c] = __builtin_convertvector(v_spread_i8(w + c * part.pitch), v_f32);
 #pragma GCC unroll 4
             for (int r = 0; r < count; r++) {
-                const v_f32 item = v_load_f32(x + r * items);
+                v_f32 item = v_load_f32(x + r * items);
+                v_hold(item); /* or it would be loaded for each column */
 #pragma GCC unroll 4
                 for (int c = 0; c < columns; c++)
                     own[c][r] += value[c] * item;

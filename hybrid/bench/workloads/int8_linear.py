@@ -1,6 +1,7 @@
 """Linear layers of bytes beside those of float32, by the clock of the processor, on one thread.
 
 Dynamic ones give each row a scale while they run; static ones have one scale for all, from data.
+Those of weights alone multiply floats.
 Hybridized, the weights are put in order once; eagerly they are read as they lie.
 """
 
@@ -23,7 +24,10 @@ SIZES = (
 )
 
 
-@workload("int8_linear", "linear layers of bytes, dynamic and static, beside those of float32")
+LEAST = 1 / 0.95  # of the time of float32, that weights alone may take
+
+
+@workload("int8_linear", "linear layers of bytes, by each method, beside those of float32")
 def int8_linear() -> list[Case]:
     return [layer(*sizes, share) for sizes, share in SIZES]
 
@@ -37,7 +41,8 @@ def layer(rows: int, inner: int, columns: int, share: float) -> Case:
     plain.load_state_dict({"weight": weight, "bias": draw.randn(columns).astype(np.float32)})
     dynamic = hy.compress.quantize(plain, "dynamic").eval()
     static = hy.compress.quantize(plain, "static", data=[x]).eval()
-    layers = {"float32": plain, "dynamic": dynamic, "static": static}
+    weights = hy.compress.quantize(plain, "weight_only").eval()
+    layers = {"float32": plain, "dynamic": dynamic, "static": static, "weights alone": weights}
     planned = {name: hy.hybridize(lambda x, of=of: of(x)) for name, of in layers.items()}
 
     def check() -> dict[str, str]:
@@ -60,7 +65,7 @@ def layer(rows: int, inner: int, columns: int, share: float) -> Case:
         check=check,
         threads=1,
         clock="cpu",
-        targets={"dynamic": (Target(share),)},
+        targets={"dynamic": (Target(share),), "weights alone": (Target(LEAST),)},
     )
 
 
