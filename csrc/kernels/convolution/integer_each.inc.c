@@ -169,53 +169,54 @@ static inline void integer_zip(int32_t *to, v_i32 even, v_i32 odd)
 #endif
 }
 
-/* Results of `vectors` vectors of the source from item `offset` of the lines on; inlined with constant
- * `vectors` and `halves`: whether every second result is all. */
+/* Results of `vectors` vectors, of which the second begins `apart` results behind the first: n words
+ * meet the source from `offset` items behind their places on.  Inlined with constant `vectors` and
+ * `halves`: whether every second result is all. */
 static inline __attribute__((always_inline)) void
-integer_each_vectors(int vectors, bool halves, const integer_rows *r, const int16_t *const *lines,
-                     int64_t n_lines, int64_t offset, const uint32_t *words, int32_t *to)
+integer_each_vectors(int vectors, bool halves, const int16_t *const *places, int64_t n,
+                     int64_t offset, int64_t apart, const uint32_t *words, int32_t *to)
 {
-    const int64_t pairs = r->pairs.pairs, step = r->step;
+    const int64_t second = halves ? 2 * apart : apart;
     v_i32 sum[2][2] = {{{0}}};
-    for (int64_t l = 0; l < n_lines; l++) {
-        const int16_t *from = lines[l] + offset;
-        for (int64_t pair = 0; pair < pairs; pair++, from += step) {
-            const v_i16 word = (v_i16)v_splat_i32((int32_t)*words++);
+    for (int64_t i = 0; i < n; i++) {
+        const v_i16 word = (v_i16)v_splat_i32((int32_t)words[i]);
+        const int16_t *from = places[i] + offset;
 #pragma GCC unroll 2
-            for (int v = 0; v < vectors; v++)
+        for (int v = 0; v < vectors; v++)
 #pragma GCC unroll 2
-                for (int odd = 0; odd < 2; odd++) {
-                    if (halves && odd)
-                        break;
-                    const v_i16 items = v_load_i16(from + 2 * INTEGER_LANES * v + odd);
-                    sum[v][odd] += v_dot_i16(items, word);
-                }
-        }
+            for (int odd = 0; odd < 2; odd++)
+                if (!halves || !odd)
+                    sum[v][odd] += v_dot_i16(v_load_i16(from + second * v + odd), word);
     }
 #pragma GCC unroll 2
     for (int v = 0; v < vectors; v++)
         if (halves)
-            v_store_i32(to + INTEGER_LANES * v, sum[v][0]);
+            v_store_i32(to + apart * v, sum[v][0]);
         else
-            integer_zip(to + 2 * INTEGER_LANES * v, sum[v][0], sum[v][1]);
+            integer_zip(to + apart * v, sum[v][0], sum[v][1]);
 }
 
-/* One row of results. */
+/* One row of results; the last vector has results of that before it, if there is one. */
 static inline __attribute__((always_inline)) void
-integer_each_row(bool halves, const integer_rows *r, const int16_t *const *lines, int64_t n_lines,
+integer_each_row(bool halves, int64_t count, const int16_t *const *places, int64_t n,
                  const uint32_t *words, int32_t *to)
 {
-    const int64_t count = r->job->shape.axis[2].count;
     const int64_t of_vector = halves ? INTEGER_LANES : 2 * INTEGER_LANES, stride = halves ? 2 : 1;
-    int64_t j = 0;
-    for (; j + 2 * of_vector <= count; j += 2 * of_vector)
-        integer_each_vectors(2, halves, r, lines, n_lines, j * stride, words, to + j);
-    for (; j + of_vector <= count; j += of_vector)
-        integer_each_vectors(1, halves, r, lines, n_lines, j * stride, words, to + j);
-    if (j < count) {
+    if (count < of_vector) {
         int32_t found[2 * INTEGER_LANES];
-        integer_each_vectors(1, halves, r, lines, n_lines, j * stride, words, found);
-        memcpy(to + j, found, (size_t)(count - j) * sizeof *to);
+        integer_each_vectors(1, halves, places, n, 0, 0, words, found);
+        memcpy(to, found, (size_t)count * sizeof *to);
+        return;
+    }
+    int64_t j = 0;
+    while (count - j > of_vector) {
+        const int64_t apart = matmul_smaller(of_vector, count - of_vector - j);
+        integer_each_vectors(2, halves, places, n, j * stride, apart, words, to + j);
+        j += of_vector + apart;
+    }
+    if (j < count) {
+        j = count - of_vector;
+        integer_each_vectors(1, halves, places, n, j * stride, 0, words, to + j);
     }
 }
 
@@ -226,14 +227,14 @@ static hyb_status integer_each_units(void *context, int64_t begin, int64_t end)
     const integer_job *job = r->job;
     const conv_shape *s = &job->shape;
     const conv_axis *deep = &s->axis[0], *high = &s->axis[1];
-    const int64_t n_lines = deep->taps * high->taps, words = n_lines * r->pairs.pairs;
+    const int64_t words = deep->taps * high->taps * r->pairs.pairs;
     const bool halves = r->pairs.shared && s->axis[2].stride == 2;
-    const int16_t **lines = hyb_scratch(
-        (size_t)n_lines * sizeof *lines +
+    const int16_t **places = hyb_scratch(
+        (size_t)words * sizeof *places +
         (size_t)(deep->taps * r->lines * r->pitch + INTEGER_SLACK) * sizeof(int16_t));
-    if (!lines)
+    if (!places)
         return hyb_fail(HYB_NO_MEMORY, "conv_integer: no memory for copies of rows");
-    int16_t *copy = (int16_t *)(lines + n_lines);
+    int16_t *copy = (int16_t *)(places + words);
     memset(copy, 0, (size_t)(deep->taps * r->lines * r->pitch + INTEGER_SLACK) * sizeof *copy);
     for (int64_t unit = begin; unit < end; unit++) {
         const int64_t image = unit / s->groups, group = unit % s->groups;
@@ -245,20 +246,22 @@ static hyb_status integer_each_units(void *context, int64_t begin, int64_t end)
                 const int64_t corner = (d * high->count + first) * s->axis[2].count;
                 integer_copy_rows(r, copy, plane, d, first);
                 for (int64_t h = first; h < last; h++) {
-                    const int16_t **line = lines;
+                    const int16_t **place = places;
                     for (int64_t outer = 0; outer < deep->taps; outer++)
-                        for (int64_t tap = 0; tap < high->taps; tap++)
-                            *line++ = copy + (outer * r->lines + (h - first) * high->stride +
-                                              tap * high->slide) *
-                                                 r->pitch;
+                        for (int64_t tap = 0; tap < high->taps; tap++) {
+                            const int64_t line = outer * r->lines + (h - first) * high->stride +
+                                                 tap * high->slide;
+                            for (int64_t pair = 0; pair < r->pairs.pairs; pair++)
+                                *place++ = copy + line * r->pitch + pair * r->step;
+                        }
                     for (int64_t row = 0; row < s->rows; row++) {
                         const uint32_t *own = job->weights.to + (group * s->rows + row) * words;
                         int32_t *to = results + row * s->result_plane + corner +
                                       (h - first) * s->axis[2].count;
                         if (halves)
-                            integer_each_row(true, r, lines, n_lines, own, to);
+                            integer_each_row(true, s->axis[2].count, places, words, own, to);
                         else
-                            integer_each_row(false, r, lines, n_lines, own, to);
+                            integer_each_row(false, s->axis[2].count, places, words, own, to);
                     }
                 }
                 integer_finish(job, results - job->result + corner,
