@@ -29,12 +29,19 @@ class Digits(NamedTuple):
 def load() -> Digits:
     """The digits, shuffled once and for all and split into 1437 for training and 360 for tests."""
     with as_file(DATA) as path, np.load(path) as data:
-        images, labels = data["images"], data["labels"]
-    # The file is ordered by writer.  RandomState's stream is frozen, so the split never changes.
+        pixels, labels = data["pixels"], data["labels"]
+    images = np.empty_like(pixels.T)
+    images[_by_label(labels)] = pixels.T
+    # The labels are ordered by writer.  RandomState's stream is frozen, so the split never changes.
     order = np.random.RandomState(0).permutation(len(labels))
-    images = (images.reshape(-1, 64)[order] / np.float32(16)).astype(np.float32)
+    images = (images[order] / np.float32(16)).astype(np.float32)
     labels = labels[order].astype(np.int64)
     return Digits(images[:TRAIN], labels[:TRAIN], images[TRAIN:], labels[TRAIN:])
+
+
+def _by_label(labels: np.ndarray) -> np.ndarray:
+    """The order of the images in the file, pixel by pixel: it is an eighth smaller so."""
+    return np.argsort(labels, kind="stable")
 
 
 def rebuild(path: Path) -> None:
@@ -42,9 +49,10 @@ def rebuild(path: Path) -> None:
     from sklearn.datasets import load_digits  # from the `bench` extra
 
     digits = load_digits()
-    images, labels = digits.images.astype(np.uint8), digits.target.astype(np.uint8)
+    images, labels = digits.data.astype(np.uint8), digits.target.astype(np.uint8)
     with whole_file(path) as file:
-        np.savez_compressed(file, images=images, labels=labels)
+        pixels = np.ascontiguousarray(images[_by_label(labels)].T)
+        np.savez_compressed(file, pixels=pixels, labels=labels)
 
 
 if __name__ == "__main__":
