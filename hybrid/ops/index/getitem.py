@@ -33,7 +33,7 @@ from hybrid.ops.shapes.concatenation import stack
 from hybrid.ops.shapes.shape import flatten, permute, region, reshape_to
 from hybrid.ops.support.call_cache import remembered
 from hybrid.ops.support.derivatives import reshaped, widened
-from hybrid.ops.support.dtypes import converted, identity
+from hybrid.ops.support.dtypes import converted, identity, stop_gradient
 from hybrid.ops.support.operand_checks import (
     as_tensor,
     broadcast_shapes,
@@ -148,6 +148,8 @@ def setitem(x: Any, key: Any, value: Any) -> Any:
     if selection.axes:
         before = _gathered(x, selection)
         shape = list(before.shape)
+        if not selection.indices.shape and shape[selection.first] == 1:
+            before = stop_gradient(before)  # all of it is replaced, wherever the index is
         shape[selection.first : selection.first + 1] = selection.indices.shape
         write = put_slices if selection.indices.shape else place
         after = write(

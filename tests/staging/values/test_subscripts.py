@@ -2,6 +2,8 @@
 
 import operator
 
+import pytest
+
 import hybrid as hy
 from tests.staging.harness import Program, Table, f32
 
@@ -97,3 +99,27 @@ def test_same(program: Program) -> None:
 @table.each()
 def test_coverage(program: Program) -> None:
     program.check_coverage()
+
+
+def test_a_write_to_the_only_item_leaves_no_history() -> None:
+    """Wherever the index is: what was there before has no gradient."""
+
+    def program(x: hy.Tensor, k: int, value: hy.Tensor) -> hy.Tensor:
+        y = x * 2
+        y[k] = value
+        return y
+
+    hybridized = hy.hybridize(program)
+    for k in (0, -1, 0, -1):
+        for size, depends in ((1, False), (2, True)):
+            x, value = hy.ones(size), hy.asarray(3.0)
+            x.requires_grad = True
+            expected, found = program(x, k, value), hybridized(x, k, value)
+            assert found.requires_grad == expected.requires_grad == depends
+            assert found.tolist() == expected.tolist()
+    value.requires_grad = True
+    found = hybridized(hy.ones(1), -1, value)
+    found.backward(hy.ones(1))
+    assert value.grad.item() == 1.0
+    with pytest.raises(IndexError):
+        hybridized(hy.ones(1), 1, value)
