@@ -49,9 +49,9 @@ def rebuild(path: Path) -> None:
     from sklearn.datasets import load_digits  # from the `bench` extra
 
     digits = load_digits()
-    images, labels = digits.data.astype(np.uint8), digits.target.astype(np.uint8)
+    images, labels = digits.images.astype(np.uint8), digits.target.astype(np.uint8)
     with whole_file(path) as file:
-        pixels = np.ascontiguousarray(images[_by_label(labels)].T)
+        pixels = np.ascontiguousarray(images.reshape(-1, 64)[_by_label(labels)].T)
         np.savez_compressed(file, pixels=pixels, labels=labels)
 
 

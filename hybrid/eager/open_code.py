@@ -58,7 +58,7 @@ class OpenCode:
         self.known: dict[TensorType, str] = {}  # the names of types in the code
         self.local: dict[str, Any] = {
             **CODE_NAMES, "known": known_types, "new_type": new_type, "type_of_kind": type_of_kind,
-            "storage": native.storage, "new": object.__new__, "Tensor": Tensor, "part": native.part,
+            "storage": native.storage, "Tensor": Tensor, "part": native.part,
             **RECORD_NAMES, "pointers": native.new, "run_once": run_once,
         }  # fmt: skip
         self.types = self._unpack(types)  # with symbols
@@ -136,7 +136,15 @@ class OpenCode:
         else:
             named = self.constant(dict(attrs))
         self.body.append(f"op, attrs = {self.constant(op)}, {named}")
-        self.body += record_code(op, operands, [*results], [t.floating for t in results.values()])
+        listed = [f"({''.join([f'{n}, ' for n in names])})" for names in (operands, results)]
+        tests = [f"{name}.record is not None" for name in dict.fromkeys(operands)]
+        self.body += [
+            f"if {' or '.join(tests)}:",
+            "    if not mode.enabled or mode.keep_operands or not op.differentiable:",
+            f"        record_call(op, {listed[0]}, attrs, {listed[1]})",
+            "    else:",
+            *[f"        {line}" for line in record_code(op.saved, operands, [*results])],
+        ]
 
     def constant(self, value: Any) -> str:
         """The name of ``value`` in the code."""

@@ -242,66 +242,87 @@ def record_call(op: Op, operands: Any, attrs: dict[str, Any], results: Any) -> N
         if mode.enabled and op.record_of is not None:
             results[0].record = operands[op.record_of].record
         return
-    saves = op.saved
-    if mode.keep_operands:
-        saves = (True,) * (1 + len(operands))
-    elif op.variadic:
-        saves = saves[:1] + saves[1:2] * len(operands)
+    saves = (True,) * (1 + len(operands)) if mode.keep_operands else op.saved
+    key = saves, len(operands), len(results)
+    record = _recorders.get(key)
+    if record is None:
+        if len(operands) + len(results) > _FEW:
+            _record_many(saves, op, attrs, operands, results)
+            return
+        record = _recorders[key] = _recorder(*key)
+    record(op, attrs, operands, results)
+
+
+def _record_many(
+    saves: tuple[bool, ...], op: Op, attrs: dict[str, Any], operands: Any, results: Any
+) -> None:
+    """The same of more tensors than code is written for."""
+    keep_results, *keep = saves
+    keep = keep if len(keep) == len(operands) else keep[:1] * len(operands)
     record = _new(Record)
     record.op, record.attrs, record.sequence = op, attrs, next(_sequence)
     record.parents = tuple([t.record for t in operands])
-    if True in saves:
-        record.saved = tuple(
-            [
-                (t.type, t.content, t.record) if keep else t.type
-                for t, keep in zip(operands, saves[1:], strict=True)
-            ]
-        )
-        record.results = tuple([(t.type, t.content) if saves[0] else t.type for t in results])
-    else:
-        record.saved = tuple([t.type for t in operands])
-        record.results = tuple([t.type for t in results])
-    if len(results) == 1:
-        if results[0].type.floating:
-            results[0].record = record
-    else:
-        for index, t in enumerate(results):
-            if t.type.floating:
-                t.record = Output(record, index)
+    record.saved = tuple(
+        [
+            (t.type, t.content, t.record) if whole else t.type
+            for t, whole in zip(operands, keep, strict=True)
+        ]
+    )
+    record.results = tuple([(t.type, t.content) if keep_results else t.type for t in results])
+    for index, t in enumerate(results):
+        if t.type.floating:
+            t.record = record if len(results) == 1 else Output(record, index)
+
+
+_FEW = 12  # operands and results of a call that has code of its own
+_recorders: dict[tuple[tuple[bool, ...], int, int], Any] = {}
+RECORD_NAMES = {
+    "Output": Output, "Record": Record, "mode": _mode, "new": _new, "record_call": record_call,
+    "sequence": _sequence,
+}  # fmt: skip
+
+
+def _recorder(saves: tuple[bool, ...], n_operands: int, n_results: int) -> Any:
+    """A function that records calls of so many operands and results, of which some are saved."""
+    operands, results = [f"a{i}" for i in range(n_operands)], [f"r{i}" for i in range(n_results)]
+    lines = [
+        f"[{', '.join(operands)}], [{', '.join(results)}] = operands, results",
+        *record_code(saves, operands, results),
+    ]
+    text = "def record(op, attrs, operands, results):\n" + "".join([f" {line}\n" for line in lines])
+    names = dict(RECORD_NAMES)
+    exec(compile(text, "<record>", "exec"), names)
+    return names["record"]
 
 
 def record_code(
-    op: Op, operands: Sequence[str], results: Sequence[str], floating: Sequence[bool]
+    saves: tuple[bool, ...], operands: Sequence[str], results: Sequence[str]
 ) -> list[str]:
-    """Lines that attach a record to results if an operand has one, as ``record_call`` does.
+    """Lines that attach a record to tensors of the names ``results``: what ``record_call`` does.
 
-    ``operands`` and ``results`` are names of tensors; the lines look up ``op``, ``attrs`` and the
-    names of ``RECORD_NAMES``.
+    They look up ``op``, ``attrs``, and the names of ``RECORD_NAMES``.  ``saves`` is that of
+    the op: one for all operands, if it has any number of them.
     """
-    saves = op.saved if not op.variadic else op.saved[:1] + op.saved[1:2] * len(operands)
-    listed = [f"({''.join([f'{name}, ' for name in names])})" for names in (operands, results)]
+    keep_results, *keep = saves
+    keep = keep if len(keep) == len(operands) else keep[:1] * len(operands)
 
-    def kept(name: str, keep: bool, with_record: bool) -> str:
-        record = f", {name}.record" if with_record else ""
-        return f"({name}.type, {name}.content{record})" if keep else f"{name}.type"
+    def kept(name: str, whole: bool, parts: str) -> str:
+        return f"({parts.format(name)})" if whole else f"{name}.type"
 
-    saved = "".join([f"{kept(n, k, True)}, " for n, k in zip(operands, saves[1:], strict=True)])
-    made = "".join([f"{kept(name, saves[0], False)}, " for name in results])
-    one = len(results) == 1
+    parts = "{0}.type, {0}.content, {0}.record"
+    saved = [kept(name, whole, parts) for name, whole in zip(operands, keep, strict=True)]
+    made = [kept(name, keep_results, "{0}.type, {0}.content") for name in results]
+    records = [f"Output(record, {at})" for at in range(len(results))]
+    records = records if len(results) > 1 else ["record"]
     return [
-        f"if {' or '.join([f'{name}.record is not None' for name in dict.fromkeys(operands)])}:",
-        "    if not mode.enabled or mode.keep_operands or not op.differentiable:",
-        f"        record_call(op, {listed[0]}, attrs, {listed[1]})",
-        "    else:",
-        "        record = new(Record)",
-        "        record.op, record.attrs, record.sequence = op, attrs, next(sequence)",
-        f"        record.parents = ({''.join([f'{name}.record, ' for name in operands])})",
-        f"        record.saved = ({saved})",
-        f"        record.results = ({made})",
+        "record = new(Record)",
+        "record.op, record.attrs, record.sequence = op, attrs, next(sequence)",
+        f"record.parents = ({''.join([f'{name}.record, ' for name in operands])})",
+        f"record.saved = ({''.join([f'{part}, ' for part in saved])})",
+        f"record.results = ({''.join([f'{part}, ' for part in made])})",
         *[
-            f"        {name}.record = {'record' if one else f'Output(record, {at})'}"
-            for at, name in enumerate(results)
-            if floating[at]
+            f"if {name}.type.floating: {name}.record = {made_record}"
+            for name, made_record in zip(results, records, strict=True)
         ],
     ]
 
@@ -325,12 +346,6 @@ def record_binary(op: Op, a: Any, b: Any, result: Any) -> None:
         (b.type, b.content, b_record) if keep_b else b.type,
     )
     record.results = ((result.type, result.content) if keep_result else result.type,)
-
-
-RECORD_NAMES = {
-    "Output": Output, "Record": Record, "mode": _mode, "record_call": record_call,
-    "sequence": _sequence,
-}  # fmt: skip
 
 
 def set_record(cell: Any, record: AnyRecord | None) -> None:
