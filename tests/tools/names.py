@@ -116,7 +116,6 @@ EXCEPTIONS: dict[str, dict[str, str]] = {
         "hybrid/core/own_names.py": "a table that convert and staging share",
         "hybrid/core/package.py": "imports nothing, so that all can import it",
         "hybrid/core/timing.py": "all folders that take part in a capture share it, and no more",
-        "hybrid/data/digits.py": "a program, too: python -m hybrid.data.digits",
         "hybrid/memory/batch_queue.py": "of the two queues in C the one that holds no work",
         "hybrid/compress/channels/uncoupled_ops.py": "a registry: of reasons, by ops",
         "hybrid/models": "a registry: one file for each model",
