@@ -29,7 +29,7 @@ from hybrid.eager.launch import offset_of
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Builder, Op
 from hybrid.ir.op import SIZE_ATTRIBUTES, has_size
-from hybrid.ir.record import RECORD_NAMES, record_code
+from hybrid.ir.record import RECORD_NAMES, record_code, saved_of_many
 from hybrid.memory import native
 from hybrid.memory.open_arrays import RUN_ONCE, packer, run_once
 from hybrid.plan.open_plan import OpenPlan
@@ -137,13 +137,14 @@ class OpenCode:
             named = self.constant(dict(attrs))
         self.body.append(f"op, attrs = {self.constant(op)}, {named}")
         listed = [f"({''.join([f'{n}, ' for n in names])})" for names in (operands, results)]
+        saves = saved_of_many(op.saved, len(operands)) if op.variadic else op.saved
         tests = [f"{name}.record is not None" for name in dict.fromkeys(operands)]
         self.body += [
             f"if {' or '.join(tests)}:",
             "    if not mode.enabled or mode.keep_operands or not op.differentiable:",
             f"        record_call(op, {listed[0]}, attrs, {listed[1]})",
             "    else:",
-            *[f"        {line}" for line in record_code(op.saved, operands, [*results])],
+            *[f"        {line}" for line in record_code(saves, operands, [*results])],
         ]
 
     def constant(self, value: Any) -> str:

@@ -242,7 +242,11 @@ def record_call(op: Op, operands: Any, attrs: dict[str, Any], results: Any) -> N
         if mode.enabled and op.record_of is not None:
             results[0].record = operands[op.record_of].record
         return
-    saves = (True,) * (1 + len(operands)) if mode.keep_operands else op.saved
+    saves = op.saved
+    if mode.keep_operands:
+        saves = (True,) * (1 + len(operands))
+    elif op.variadic:
+        saves = saved_of_many(saves, len(operands))
     key = saves, len(operands), len(results)
     record = _recorders.get(key)
     if record is None:
@@ -253,12 +257,16 @@ def record_call(op: Op, operands: Any, attrs: dict[str, Any], results: Any) -> N
     record(op, attrs, operands, results)
 
 
+def saved_of_many(saves: tuple[bool, ...], count: int) -> tuple[bool, ...]:
+    """``saved`` of an op of any number of operands, where there are ``count``."""
+    return saves[:1] + saves[1:2] * count
+
+
 def _record_many(
     saves: tuple[bool, ...], op: Op, attrs: dict[str, Any], operands: Any, results: Any
 ) -> None:
     """The same of more tensors than code is written for."""
-    keep_results, *keep = saves
-    keep = keep if len(keep) == len(operands) else keep[:1] * len(operands)
+    keep_results, *keep = saves if True in saves else (False,) * (1 + len(operands))
     record = _new(Record)
     record.op, record.attrs, record.sequence = op, attrs, next(_sequence)
     record.parents = tuple([t.record for t in operands])
@@ -300,11 +308,10 @@ def record_code(
 ) -> list[str]:
     """Lines that attach a record to tensors of the names ``results``: what ``record_call`` does.
 
-    They look up ``op``, ``attrs``, and the names of ``RECORD_NAMES``.  ``saves`` is that of
-    the op: one for all operands, if it has any number of them.
+    They look up ``op``, ``attrs``, and the names of ``RECORD_NAMES``.  ``saves`` says whether
+    results are saved, and which operands; where nothing is, it may be shorter.
     """
-    keep_results, *keep = saves
-    keep = keep if len(keep) == len(operands) else keep[:1] * len(operands)
+    keep_results, *keep = saves if True in saves else (False,) * (1 + len(operands))
 
     def kept(name: str, whole: bool, parts: str) -> str:
         return f"({parts.format(name)})" if whole else f"{name}.type"
@@ -313,7 +320,7 @@ def record_code(
     saved = [kept(name, whole, parts) for name, whole in zip(operands, keep, strict=True)]
     made = [kept(name, keep_results, "{0}.type, {0}.content") for name in results]
     records = [f"Output(record, {at})" for at in range(len(results))]
-    records = records if len(results) > 1 else ["record"]
+    records = ["record"] if len(results) == 1 else records
     return [
         "record = new(Record)",
         "record.op, record.attrs, record.sequence = op, attrs, next(sequence)",
