@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from hybrid.core.open_numbers import OpenInt, as_size, open_number, size_of
+from hybrid.core.open_numbers import as_size, open_number, size_of
 from hybrid.core.size_functions import value_here
 from hybrid.core.sizes import HIGHEST, OpenSizes, Size
 from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError
@@ -197,10 +197,9 @@ def tensor_type(dtype: DType, shape: Shape) -> TensorType:
 
 def _any_type(dtype: DType, shape: Sequence[Any]) -> TensorType:
     """The same of a shape of ints, Sizes, and what can be made one."""
-    if any(type(n) is OpenInt for n in shape):
-        shape = tuple(map(size_of, shape))
     try:
-        shape = tuple([n if type(n) is Size else operator.index(n) for n in shape])
+        sizes = map(size_of, shape)
+        shape = tuple([n if type(n) is Size else operator.index(n) for n in sizes])
     except TypeError:
         raise ArgumentTypeError(f"shape {shape} is not one of ints") from None
     scope = next((n.scope for n in shape if type(n) is Size), None)

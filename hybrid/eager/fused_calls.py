@@ -29,6 +29,7 @@ from hybrid.eager.open_launch import UNOPENED, opens
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.ir import Builder, Graph, Node, Op, Value, get_op
 from hybrid.ir.interpreter import apart
+from hybrid.ir.op import results_of
 from hybrid.ir.record import is_recording, record_call
 from hybrid.memory import native
 from hybrid.ops.communication.layout_op import is_laid
@@ -99,7 +100,26 @@ def _evaluate(
     return [(r.type, bytes(native.view(r.content, r.type.nbytes))) for r in results]
 
 
-class _Watcher(Eager):
+class _Noting(Eager):
+    """Eager, whose calls of ops come to ``call`` with operands that are ready for kernels."""
+
+    def apply(
+        self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
+    ) -> Any:
+        narrow = stored_result(op, operands)
+        if narrow is not None:
+            return in_float32(self, op, operands, attrs, narrow)
+        results = self.call(op, prepare(self, op, operands), attrs, regions)
+        return results[0] if len(results) == 1 else results
+
+    def call(
+        self, op: Op, tensors: Sequence[Tensor], attrs: dict[str, Any], regions: tuple
+    ) -> tuple[Tensor, ...]:
+        """The results of a call."""
+        raise NotImplementedError
+
+
+class _Watcher(_Noting):
     """Eager, which notes what it does as a graph of the tensors given."""
 
     def __init__(self, given: Sequence[Tensor]) -> None:
@@ -116,21 +136,18 @@ class _Watcher(Eager):
         self.values[id(tensor)] = value
         self.kept.append(tensor)
 
-    def apply(
-        self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
-    ) -> Any:
-        narrow = stored_result(op, operands)
-        if narrow is not None:
-            return in_float32(self, op, operands, attrs, narrow)
-        tensors, given = prepare(self, op, operands), op.attributes(attrs)
+    def call(
+        self, op: Op, tensors: Sequence[Tensor], attrs: dict[str, Any], regions: tuple
+    ) -> tuple[Tensor, ...]:
         has_record = is_recording() and any(t.record is not None for t in tensors)
         if regions or not op.pure or has_record:
             self.whole = False
-            return super().apply(op, tensors, attrs, regions)
+            return results_of(Eager.apply(self, op, tensors, attrs, regions))
+        given = op.attributes(attrs)
         results = self.run(op, tensors, given)
         if self.whole:
             self._add(op, tensors, given, results)
-        return results[0] if len(results) == 1 else results
+        return results
 
     def _add(
         self, op: Op, tensors: Sequence[Tensor], given: Any, results: Sequence[Tensor]
@@ -211,22 +228,18 @@ class _Watcher(Eager):
         return not others and launch is not None and made and given == tuple(params)
 
 
-class _GraphWriter(Eager):
+class _GraphWriter(_Noting):
     """Eager, which writes down what it is to do, of tensors without values."""
 
     def __init__(self, name: str) -> None:
         self.builder = Builder(name)
 
-    def apply(
-        self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
-    ) -> Any:
-        narrow = stored_result(op, operands)
-        if narrow is not None:
-            return in_float32(self, op, operands, attrs, narrow)
-        values = [t.content for t in prepare(self, op, operands)]
+    def call(
+        self, op: Op, tensors: Sequence[Tensor], attrs: dict[str, Any], regions: tuple
+    ) -> tuple[Tensor, ...]:
+        values = [t.content for t in tensors]
         made = self.builder.apply(op, values, op.attributes(attrs), regions=regions)
-        results = tuple([make_tensor(value.type, value) for value in made])
-        return results[0] if len(results) == 1 else results
+        return tuple([make_tensor(value.type, value) for value in made])
 
 
 def plan_of(name: str, call: Callable[..., Sequence[Tensor]], types: Sequence[TensorType]) -> Plan:
@@ -352,7 +365,7 @@ def learned(call: Callable[..., Any], tensors: tuple[Tensor, ...]) -> _Recipe | 
 # Open calls -------------------------------------------------------------------------------------
 
 
-class _OpenWriter(Eager):
+class _OpenWriter(_Noting):
     """Eager, which writes the code of what it is to do, of tensors without values."""
 
     def __init__(self, code: OpenCode) -> None:
@@ -373,21 +386,16 @@ class _OpenWriter(Eager):
             raise TypeError("a large tensor that is not given")
         return self.code.constant(tensor)
 
-    def apply(
-        self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
-    ) -> Any:
-        narrow = stored_result(op, operands)
-        if narrow is not None:
-            return in_float32(self, op, operands, attrs, narrow)
+    def call(
+        self, op: Op, tensors: Sequence[Tensor], attrs: dict[str, Any], regions: tuple
+    ) -> tuple[Tensor, ...]:
         if regions or not opens(op):
             raise TypeError(f"{op.name} has no open launches")
-        tensors = prepare(self, op, operands)
         given = op.attributes({name: sizes_of_ints(value) for name, value in attrs.items()})
         names, types = [self.name(t) for t in tensors], [t.type for t in tensors]
         results = self.code.call(op, names, types, given)
         self.code.record(op, names, given, results)
-        tensors = [self.tensor(type_, name) for name, type_ in results.items()]
-        return tensors[0] if len(tensors) == 1 else tuple(tensors)
+        return tuple([self.tensor(type_, name) for name, type_ in results.items()])
 
     def lift(self, obj: Any, dtype: DType | None = None) -> Tensor:
         if not is_open(obj):
