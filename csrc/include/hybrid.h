@@ -71,8 +71,8 @@ typedef enum { HYB_LIMIT_F32, HYB_LIMIT_F64, HYB_LIMIT_BF16, HYB_LIMIT_I8, HYB_L
  *
  * The last two kinds belong to a loop, the step `loop`, and move from one of its iterations to the
  * next.  HYB_SLOT_ROW is row i of slot `base` in the iteration of index i: the bytes at offset +
- * i * stride.  It can be used in the loop's body alone.  A while may come past the last of the
- * `count` rows: then slot `spare` stands for them.
+ * i * stride.  It can be used in the loop's body alone.  A while, and a for whose limit does not end
+ * it before, may come past the last of the `count` rows: then slot `spare` stands for them.
  * HYB_SLOT_CARRIED starts where slot `base` is, and goes where the loop's moves say; when the loop is
  * over, it stays. */
 typedef enum {
@@ -85,7 +85,7 @@ typedef struct {
     int64_t offset;    /* bytes into the arena, into the constants, or of row 0 into its base */
     int64_t nbytes;
     int32_t last_step; /* arena: the step after which the value is dead (-1: never) */
-    int32_t loop, base, spare; /* spare: -1 for a row of a FOR */
+    int32_t loop, base, spare; /* spare: -1 for rows that a FOR never passes */
     int64_t stride, count;
 } hyb_slot;
 

@@ -70,13 +70,14 @@ def lower_for(low: Lowering, node: Node) -> None:
     results, end = node.results, n + attrs["sliced"]
     loop = _LoopLowering(low, node, Control(kind="for", blocks=[], reverse=attrs["reverse"]))
     inner, control = loop.inner, loop.control
-    if attrs["sliced"] or len(results) > n:
+    overruns = attrs["overruns"]
+    if (attrs["sliced"] or len(results) > n) and not overruns:
         control.limit = length
     index = low.whole(inner.scratch(COUNT.nbytes), COUNT)
     loop.index = index.buffer
     params = loop.start(operands[:n], body.params[1 : 1 + n], body.results[:n], results[:n])
     slices = [loop.sliced(view) for view in operands[n:end]]
-    targets = loop.stacks(results[n:], length, spares=False)
+    targets = loop.stacks(results[n:], length, spares=overruns)
     given = [index, *params, *slices, *operands[end:]]
     found = inner.run(given, [None] * n + targets)
     loop.close(found[:n], [])

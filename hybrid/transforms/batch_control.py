@@ -226,6 +226,7 @@ def for_batch(
     length: int,
     reverse: bool,
     sliced: int,
+    overruns: bool,
     regions: tuple[Graph],
 ) -> Any:
     """As often as the row of the largest count asks."""
@@ -240,13 +241,14 @@ def for_batch(
     every = (False, *flags, *behind)
     found = batched_region(body, every, rows)[1]
     loop = {"carried": carried, "length": length, "reverse": reverse, "sliced": sliced}
+    loop |= {"overruns": overruns}
     rest = (*moved, *operands[carried + sliced :])
     if not apart:
         wanted = (*flags, *found[carried:])
         region, _ = batched_region(body, every, rows, wanted)
         results = applied(for_, (count, *start, *rest), loop, (region,))
         return [*results[:carried], *_stacks_of(results[carried:], wanted[carried:])], wanted
-    if sliced or len(found) > carried:
+    if (sliced or len(found) > carried) and not overruns:
         count = ops.minimum(count, length)
 
     def step(index: Tensor, *given: Tensor) -> list[Tensor]:

@@ -259,7 +259,7 @@ BROKEN: dict[str, tuple[Callable[[], Spec], Callable[[Spec], None], str]] = {
     "spare row of a for": (
         running_sums,
         change("slots", ROW_OF_X, spare=0),
-        "slot 8: a for needs no spare row",
+        "slot 8: a for of 4 iterations needs no spare row",
     ),
     "no spare row": (
         asking,

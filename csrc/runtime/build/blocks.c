@@ -163,12 +163,15 @@ static hyb_status check_row(const hyb_builder *builder, int32_t index)
                         slot->base, slot->loop);
     if (spec->steps[slot->loop].kind == HYB_STEP_FOR) {
         const int64_t limit = spec->controls[spec->steps[slot->loop].kernel].limit;
-        if ((limit < 0 || limit > slot->count) && slot->count < INT64_MAX)
+        const bool enough = (limit >= 0 && limit <= slot->count) || slot->count == INT64_MAX;
+        if (enough && slot->spare == -1)
+            return HYB_OK;
+        if (enough)
+            return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: a for of %lld iterations needs no spare row",
+                            index, (long long)limit);
+        if (slot->spare == -1)
             return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: %lld rows for %lld iterations", index,
                             (long long)slot->count, (long long)limit);
-        if (slot->spare != -1)
-            return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: a for needs no spare row", index);
-        return HYB_OK;
     }
     if (slot->spare < 0 || slot->spare >= index)
         return hyb_fail(HYB_BAD_ARGUMENT, "slot %d: its spare row, %d, does not come before it",

@@ -54,14 +54,14 @@ def while_(
 @writes("for", node=True)
 def for_(
     g: GraphWriter, count: Wire, *operands: Wire, carried: int, length: Any, reverse: bool,
-    sliced: int, node: Node,
+    sliced: int, overruns: bool, node: Node,
 ) -> tuple[Wire, ...]:  # fmt: skip
     (region,) = node.regions
     stacks = len(region.results) - carried
     all_of_them = _is_length(g, count, node, length)
     if sliced and all_of_them and not _reads(region, region.params[0]):
         return _scan(g, operands, region, carried, sliced, reverse)
-    if (sliced or stacks) and not all_of_them:
+    if (sliced or stacks) and not (all_of_them or overruns):
         count = g("Min", count, g.scalar(length))
     body = _Body(g, region)
     index = turn = body.input("turn", _COUNT)

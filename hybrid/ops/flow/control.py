@@ -86,6 +86,7 @@ def for_(
     length: int = 0,
     reverse: bool = False,
     sliced: int = 0,
+    overruns: bool = False,
     regions: tuple[Graph, ...],
 ) -> tuple[TensorType, ...]:
     """``for i in range(count): carried, rows = body(i, carried, slices, invariants)``.
@@ -93,12 +94,15 @@ def for_(
     Slices are rows i of the sliced operands, which are ``[length, ...]``.  Results: the carried
     values, and per further result of the body a stack ``[length, ...]`` whose row i is what
     iteration i returned; rows never reached are unspecified.  A count below 0 is 0; above
-    ``length``, of a loop that slices or stacks, it is ``length``.  ``reverse`` runs from the last
+    ``length``, of a loop that slices or stacks, it is ``length``.  One that ``overruns`` slices
+    nothing and goes on: iterations past ``length`` leave no row.  ``reverse`` runs from the last
     index to the first.
     """
     _require_type("for", "count", count, COUNT)
     body = _require_regions("for", regions, 1)[0]
     slices = operands[carried : carried + sliced]
+    if slices and overruns:
+        raise GraphError("a for that slices overruns", fix="let it stop at the last row")
     for t in slices:
         if not t.rank or t.shape[0] != length:
             raise GraphError(f"for of length {length} slices a {t}")
@@ -160,12 +164,13 @@ def for_reference(
     length: int,
     reverse: bool,
     sliced: int,
+    overruns: bool,
     regions: tuple[Graph, ...],
 ) -> tuple[Any, ...]:
     values, rest = arrays[:carried], arrays[carried + sliced :]
     stacks = _empty_stacks(regions[0].results[carried:], length)
     count = max(int(count), 0)
-    if sliced or stacks:
+    if (sliced or stacks) and not overruns:
         count = min(count, length)
     for i in reversed(range(count)) if reverse else range(count):
         rows = [a[i] for a in arrays[carried : carried + sliced]]

@@ -119,6 +119,7 @@ class LoopParts:
         self.is_for = node.op is for_
         self.length: int = attrs["length"]
         self.reverse: bool = attrs.get("reverse", False)
+        self.overruns: bool = attrs.get("overruns", False)
         carried: int = attrs["carried"]
         slices: int = attrs.get("sliced", 0)
         self.head, *operands = node.operands
@@ -140,7 +141,7 @@ class LoopParts:
     @property
     def clamps(self) -> bool:
         """Whether a ``for`` stops at ``length``, however large its count."""
-        return bool(self.slices or self.stacks)
+        return bool(self.slices or self.stacks) and not self.overruns
 
     @property
     def returned(self) -> list[Value]:
@@ -173,9 +174,11 @@ class LoopParts:
             attrs = {"shape": (), "dtype": int64, "value": length}
             (limit,) = builder.apply(get_op("full"), (), attrs, hints=("length",))
             (head,) = builder.apply(get_op("minimum"), (head, limit), hints=("count",))
-        attrs = {"carried": len(self.carried), "length": length if self.clamps else 0}
+        rows = bool(self.slices or self.stacks)
+        attrs = {"carried": len(self.carried), "length": length if rows else 0}
         if self.is_for:
             attrs |= {"reverse": self.reverse, "sliced": len(self.slices)}
+            attrs |= {"overruns": self.overruns and rows}
         given = [*[Given(c.initial, c.param) for c in self.carried], *self.slices, *self.invariants]
         index = [] if self.index is None else [self.index]
         body = Graph(

@@ -169,7 +169,8 @@ class CarriedAliases:
         n = self.carried
         body = self.flagged_body(keys)
         body = computing(body, body.results[: n + len(keys)])
-        if attrs["sliced"] or (len(self.body.results) > n and attrs["length"]):
+        stacks = len(self.body.results) > n and attrs["length"]
+        if (attrs["sliced"] or stacks) and not attrs["overruns"]:
             count = ops.minimum(count, attrs["length"])
         every = (count, *operands[:n], *self.start(keys), *operands[n:])
         found = applied(for_, every, (body,), **attrs | {"carried": n + len(keys)})

@@ -264,7 +264,7 @@ def aliases_of_while(
 ) -> Aliases:
     """The aliases of the results of a ``while`` of this body after ``trips`` iterations."""
     body = remembered((region,), "as of for", lambda: as_of_for(region))
-    attrs = {"carried": attrs["carried"], "length": 0, "reverse": False, "sliced": 0}
+    attrs = dict(for_.attributes({"carried": attrs["carried"]}))
     found = aliases_of_loop(body, trips, operands, attrs)
     places = ((), *[tuple([at - (at < 0) for at in each]) for each in found.places])
     return replace(
@@ -280,7 +280,7 @@ def aliases_of_loop(
     body: Graph, count: Tensor, operands: list[Tensor], attrs: Mapping[str, Any]
 ) -> Aliases:
     """The aliases of the results of a ``for`` of this body after ``count`` iterations."""
-    attrs = {name: attrs[name] for name in ("carried", "length", "reverse", "sliced")}
+    attrs = {name: attr for name, attr in attrs.items() if name != "regions"}
     carried = carried_of(body, attrs["carried"], attrs["sliced"])
     return carried.aliases(count, known_int(count), operands, attrs)
 

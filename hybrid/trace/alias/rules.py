@@ -66,7 +66,8 @@ def for_aliases(record: Record) -> Aliases:
     found = aliases_of_loop(body, count, operands, attrs)
     if attrs["reverse"]:  # the way back of a loop makes no lists
         return found
-    most = attrs["length"] if attrs["sliced"] or attrs["length"] else None
+    bounded = (attrs["sliced"] or attrs["length"]) and not attrs["overruns"]
+    most = attrs["length"] if bounded else None
     return replace(found, items=_items(body, attrs["carried"], 0, lambda: _trips(count, most)))
 
 

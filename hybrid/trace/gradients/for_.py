@@ -23,7 +23,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph
 from hybrid.ir.record import is_recording
 from hybrid.ops.flow.control import for_
-from hybrid.trace.gradients.budget import rows_back
+from hybrid.trace.gradients.budget import further_gradients, rows_back
 from hybrid.trace.gradients.loop_aliases import flagged_loop
 from hybrid.trace.gradients.loop_body import derive
 from hybrid.trace.gradients.loop_request import LoopRequest, Tie
@@ -42,10 +42,12 @@ def for_vjp(
     length: int,
     reverse: bool,
     sliced: int,
+    overruns: bool,
     regions: tuple[Graph],
 ) -> list[Ct | None]:
     """The total cotangent of each operand of a ``for``."""
     attrs = {"carried": carried, "length": length, "reverse": reverse, "sliced": sliced}
+    attrs["overruns"] = overruns
     node = here(for_, pull.record, results, (count, *operands), attrs, regions)
     body = node.regions[0]
     cts = (*pull.cts, *[None] * (len(node.results) - len(pull.cts)))
@@ -74,8 +76,9 @@ def _gone_back(
     count, *operands = node.operands
     carried, sliced, reverse = [node.attrs[name] for name in ("carried", "sliced", "reverse")]
     body = node.regions[0]
-    known = known_int(count)
-    bounded = sliced > 0 or len(node.results) > carried
+    overruns, stacked = node.attrs["overruns"], len(node.results) > carried
+    known = None if overruns else known_int(count)
+    bounded = sliced > 0 or (stacked and not overruns)
     whole = bounded and known is not None and known >= node.attrs["length"] > 0
     request = request_for(pull, operands, carried, sliced, cts, whole, not reverse, ties)
     key = request, is_recording()
@@ -89,10 +92,17 @@ def _gone_back(
     rows = rows_back(types, inside)
     # A stack of the most rows that there can be is within the budget, or has to be that long.
     fits = bounded and (node.attrs["length"] <= rows or reverse or sliced)
-    if known is None and types and not fits:
+    fresh = len(derived.forward.results) - len(node.results)
+    if known is None and (types or (derived.row_cts and overruns)) and not fits:
+        outcome, most = None, node.attrs["length"]
         if bounded:
-            count, rows = ops.minimum(count, node.attrs["length"]), min(rows, node.attrs["length"])
-        run = backward_run(derived, pull, cts, operands, None, start, count)
+            count, rows = ops.minimum(count, most), min(rows, most)
+        elif _is_extended(node, overruns, rows):
+            rows = most if overruns else rows
+            outcome = node.extended(fresh, (derived.forward,), length=rows, overruns=True)
+        elif derived.row_cts:
+            rows = min(rows, most)
+        run = backward_run(derived, pull, cts, operands, outcome, start, count)
         before, invariants = operands[:carried], operands[carried:]
         loop = Unbounded(
             derived=derived,
@@ -106,7 +116,6 @@ def _gone_back(
         )
         return totals_of(derived, pull, cts, operands, loop.go(None), ran)
     length = node.attrs["length"] if bounded else max(known or 0, 0)
-    fresh = len(derived.forward.results) - len(node.results)
     outcome = node.extended(fresh, (derived.forward,), length=length)
     if bounded and reverse:
         start = ops.minimum(start, length - 1)
@@ -119,6 +128,17 @@ def _gone_back(
         made = ops.less(ops.arange(length), count)
         found[n:] = [_rows_made(made, stack) for stack in found[n:]]
     return totals_of(derived, pull, cts, operands, found, ran)
+
+
+def _is_extended(node: Here, overruns: bool, rows: int) -> bool:
+    """Whether a loop of unknown length keeps ``rows`` of its residuals as it runs.
+
+    It does where the way back is led back through, too: one loop then adds up what eager code adds
+    up in one go.
+    """
+    if node.tracer is None or node.attrs["reverse"]:
+        return False
+    return node.attrs["length"] <= rows if overruns else further_gradients() > 0
 
 
 def _rows_made(made: Tensor, stack: Tensor) -> Tensor:

@@ -122,15 +122,18 @@ def for_jvp(
     length: int,
     reverse: bool,
     sliced: int,
+    overruns: bool,
     regions: tuple[Graph],
 ) -> Any:
     """The tangents of the carried values and of the rows of a ``for``."""
     kinds = kinds_of(incoming[1:])
     key = ("jvp", for_, kinds, carried, sliced)
     loop = remembered(regions, key, lambda: _TangentLoop(for_, regions[0], kinds, carried, sliced))
-    if (sliced or len(regions[0].results) > carried) and not (sliced or loop.rows):
+    stacks = len(regions[0].results) > carried
+    if stacks and not (sliced or loop.rows or overruns):
         count = ops.minimum(count, length)
     attrs = {"length": length, "reverse": reverse, "sliced": sliced + len(loop.slices)}
+    attrs["overruns"] = overruns and bool(loop.rows)
     out = loop.run(count, operands, incoming, attrs)
     return out[0] if len(out) == 1 else out
 

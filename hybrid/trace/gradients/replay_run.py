@@ -233,7 +233,7 @@ class _Follower:
         slices = operands[1 + carried : 1 + carried + sliced]
         stacks = [_Stack(v.type) for v in node.results[carried:]]
         count = max(int(operands[0].numpy()), 0)
-        if slices or stacks:
+        if (slices or stacks) and not attrs["overruns"]:
             count = min(count, attrs["length"])
         for i in reversed(range(count)) if attrs["reverse"] else range(count):
             rows = [s.rows[i] if type(s) is _Stack else s[i] for s in slices]
