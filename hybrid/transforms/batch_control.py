@@ -228,6 +228,7 @@ def for_batch(
     sliced: int,
     overruns: bool,
     regions: tuple[Graph],
+    **facts: Any,
 ) -> Any:
     """As often as the row of the largest count asks."""
     body, apart = regions[0], batched[0]
@@ -241,7 +242,7 @@ def for_batch(
     every = (False, *flags, *behind)
     found = batched_region(body, every, rows)[1]
     loop = {"carried": carried, "length": length, "reverse": reverse, "sliced": sliced}
-    loop |= {"overruns": overruns}
+    loop |= {"overruns": overruns, **facts}
     rest = (*moved, *operands[carried + sliced :])
     if not apart:
         wanted = (*flags, *found[carried:])

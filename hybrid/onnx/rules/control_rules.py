@@ -54,7 +54,7 @@ def while_(
 @writes("for", node=True)
 def for_(
     g: GraphWriter, count: Wire, *operands: Wire, carried: int, length: Any, reverse: bool,
-    sliced: int, overruns: bool, node: Node,
+    sliced: int, overruns: bool, node: Node, **_facts: Any,
 ) -> tuple[Wire, ...]:  # fmt: skip
     (region,) = node.regions
     stacks = len(region.results) - carried

@@ -87,6 +87,8 @@ def for_(
     reverse: bool = False,
     sliced: int = 0,
     overruns: bool = False,
+    apart: int = 0,
+    follows: tuple[tuple[int, int], ...] = (),
     regions: tuple[Graph, ...],
 ) -> tuple[TensorType, ...]:
     """``for i in range(count): carried, rows = body(i, carried, slices, invariants)``.
@@ -97,6 +99,10 @@ def for_(
     ``length``, of a loop that slices or stacks, it is ``length``.  One that ``overruns`` slices
     nothing and goes on: iterations past ``length`` leave no row.  ``reverse`` runs from the last
     index to the first.
+
+    Facts for derivatives alone: the rows of the first ``apart`` slices are values of their own, not
+    parts of a tensor; and for a pair in ``follows`` row i of the first slice is the very value that
+    row i + 1 of the second one is.
     """
     _require_type("for", "count", count, COUNT)
     body = _require_regions("for", regions, 1)[0]
@@ -166,6 +172,7 @@ def for_reference(
     sliced: int,
     overruns: bool,
     regions: tuple[Graph, ...],
+    **_facts: Any,
 ) -> tuple[Any, ...]:
     values, rest = arrays[:carried], arrays[carried + sliced :]
     stacks = _empty_stacks(regions[0].results[carried:], length)

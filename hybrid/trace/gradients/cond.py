@@ -22,9 +22,10 @@ from hybrid.core.dataclass import dataclass
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Node, Value
-from hybrid.ir.record import Leaf, is_recording, recording
+from hybrid.ir.record import Leaf, recording
 from hybrid.ops.flow.control import FLAG, applied, cond
 from hybrid.ops.shapes.creation import fill
+from hybrid.trace.gradients.budget import further_gradients
 from hybrid.trace.gradients.region_vjp import (
     CotangentKind,
     Cut,
@@ -78,7 +79,7 @@ def cond_vjp(
     arrived = [*firsts(places, pull.arrived[1:]), *pull.further]
     edges = tuple([(alias - 1, source - 1) for alias, source, _ in pull.edges])
     kinds = (places, kinds_of((*pull.cts, *further)), kinds_of(arrived), edges)
-    key = kinds, is_recording()
+    key = kinds, further_gradients() > 0
     derived = remembered(node.regions, key, lambda: _derive(node.regions, *kinds))
     if not derived.totals:
         return [None] * (1 + len(arrived))
@@ -172,7 +173,7 @@ class _Half:
                     self.results.append(known.content)
         given = [*tape.graph.params, *self.flat]
         nodes, forward = tape.builder.nodes, tape.forward
-        return cut(nodes, forward, self.results, given, differentiable=is_recording())
+        return cut(nodes, forward, self.results, given, differentiable=further_gradients() > 0)
 
     def finish(
         self,

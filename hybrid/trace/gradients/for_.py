@@ -13,7 +13,8 @@ Before::                                     The gradient by %x and %w::
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from hybrid import ops
 from hybrid.autodiff.presence import Ct, OptionalCt, neutral
@@ -21,7 +22,6 @@ from hybrid.autodiff.tape import Pull
 from hybrid.core.types import int64
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph
-from hybrid.ir.record import is_recording
 from hybrid.ops.flow.control import for_
 from hybrid.trace.gradients.budget import further_gradients, rows_back
 from hybrid.trace.gradients.loop_aliases import flagged_loop
@@ -44,10 +44,11 @@ def for_vjp(
     sliced: int,
     overruns: bool,
     regions: tuple[Graph],
+    **facts: Any,
 ) -> list[Ct | None]:
     """The total cotangent of each operand of a ``for``."""
     attrs = {"carried": carried, "length": length, "reverse": reverse, "sliced": sliced}
-    attrs["overruns"] = overruns
+    attrs |= {"overruns": overruns, **facts}
     node = here(for_, pull.record, results, (count, *operands), attrs, regions)
     body = node.regions[0]
     cts = (*pull.cts, *[None] * (len(node.results) - len(pull.cts)))
@@ -80,8 +81,8 @@ def _gone_back(
     known = None if overruns else known_int(count)
     bounded = sliced > 0 or (stacked and not overruns)
     whole = bounded and known is not None and known >= node.attrs["length"] > 0
-    request = request_for(pull, operands, carried, sliced, cts, whole, not reverse, ties)
-    key = request, is_recording()
+    request = request_for(pull, operands, cts, whole, node.attrs, ties)
+    key = request, further_gradients() > 0
     derived = remembered((body,), key, lambda: derive(body, request))
     if derived is None:
         return [None] * (1 + len(operands) + len(pull.further))
@@ -114,7 +115,7 @@ def _gone_back(
             rows=rows,
             kept=rows_back([t.type for t in before], inside),
         )
-        return totals_of(derived, pull, cts, operands, loop.go(None), ran)
+        return totals_of(derived, pull, cts, operands, loop.go(None), ran, start)
     length = node.attrs["length"] if bounded else max(known or 0, 0)
     outcome = node.extended(fresh, (derived.forward,), length=length)
     if bounded and reverse:
@@ -127,7 +128,7 @@ def _gone_back(
     if known is None or known < length:
         made = ops.less(ops.arange(length), count)
         found[n:] = [_rows_made(made, stack) for stack in found[n:]]
-    return totals_of(derived, pull, cts, operands, found, ran)
+    return totals_of(derived, pull, cts, operands, found, ran, start)
 
 
 def _is_extended(node: Here, overruns: bool, rows: int) -> bool:
@@ -150,15 +151,17 @@ def _rows_made(made: Tensor, stack: Tensor) -> Tensor:
 def request_for(
     pull: Pull,
     operands: Sequence[Tensor],
-    carried: int,
-    sliced: int,
     cts: Sequence[Ct | None],
     whole: bool,
-    ascending: bool,
+    attrs: Mapping[str, Any],
     ties: tuple[Tie, ...] = (),
 ) -> LoopRequest:
-    """The request for the derived body: what is known of the loop's cotangents statically."""
+    """The request for the derived body: what is known of the loop's cotangents statically.
+
+    ``attrs`` are those of a ``for``.
+    """
     flow = pull.flow[1:]
+    carried, sliced = attrs["carried"], attrs["sliced"]
     inside = range(carried, carried + sliced)  # slices are values of their own
     places = places_of(operands, [f and i not in inside for i, f in enumerate(flow)])
     places = tuple([i if flow[i] and i in inside else at for i, at in enumerate(places)])
@@ -175,7 +178,9 @@ def request_for(
         cts=kinds_of(cts),
         arrived=kinds_of(arrived),
         whole=whole,
-        ascending=ascending,
+        ascending=not attrs["reverse"],
+        apart=attrs["apart"],
+        follows=attrs["follows"],
         edges=tuple(edges),
         further=tuple([types[i] for i in range(len(operands), len(arrived))]),
         ties=ties,

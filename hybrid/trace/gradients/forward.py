@@ -124,6 +124,7 @@ def for_jvp(
     sliced: int,
     overruns: bool,
     regions: tuple[Graph],
+    **facts: Any,
 ) -> Any:
     """The tangents of the carried values and of the rows of a ``for``."""
     kinds = kinds_of(incoming[1:])
@@ -133,7 +134,7 @@ def for_jvp(
     if stacks and not (sliced or loop.rows or overruns):
         count = ops.minimum(count, length)
     attrs = {"length": length, "reverse": reverse, "sliced": sliced + len(loop.slices)}
-    attrs["overruns"] = overruns and bool(loop.rows)
+    attrs |= {"overruns": overruns and bool(loop.rows), **facts}
     out = loop.run(count, operands, incoming, attrs)
     return out[0] if len(out) == 1 else out
 

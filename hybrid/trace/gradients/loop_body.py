@@ -20,20 +20,22 @@ from hybrid.core.dataclass import dataclass
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph, Node, Value
-from hybrid.ir.record import is_recording, recording
+from hybrid.ir.record import recording
 from hybrid.ops.elementwise.comparison import equal
 from hybrid.ops.flow.control import COUNT, FLAG, cond
 from hybrid.ops.index.pick import pick
-from hybrid.trace.gradients.loop_request import CotangentLayout, Key, LoopRequest
+from hybrid.trace.gradients.budget import further_gradients
+from hybrid.trace.gradients.loop_request import CotangentLayout, Key, LoopRequest, chain
 from hybrid.trace.gradients.region_vjp import CotangentKind, Cut, cut, opened, values_of
 from hybrid.trace.regions.build import copied, live
+from hybrid.trace.regions.row_names import row_ties
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
     """One cotangent or sum of cotangents that the loop back carries."""
 
-    of: str  # "ct" of a carried value, or "sum" of an invariant
+    of: str  # "ct" of a carried value, "sum" of an invariant, or "late": of a slice's row
     at: int  # which operand of the loop
     type: TensorType
     optional: bool  # whether it may be absent
@@ -70,6 +72,12 @@ class DerivedLoop:
     asks_first: bool  # whether the index of the first iteration is read
     sliced: tuple[int, ...]  # operands whose cotangents are stacked
     marked: tuple[int, ...]  # those of which each row may be absent: the flags are stacked, too
+    before: tuple[int, ...]  # slices: the rows of what had arrived there are sliced
+    before_flags: tuple[int, ...]  # those of them the flags of which are read
+    late: tuple[tuple[int, int], ...]  # slices: the row of one is that of the other, one later
+    parts: int  # slices that are parts of a tensor begin at that operand
+    apart: int  # how many rows of what the loop back slices are values of their own
+    follows: tuple[tuple[int, int], ...]  # of what the loop back slices: see ``for_``
     absent: tuple[int, ...]  # places of values that no invariant holds: as invariants after those
     edges: tuple[int, ...]  # the edges whose flags are read
 
@@ -103,6 +111,7 @@ class _Variant:
         kinds = {
             ("ct", at): request.cts[at] if layout.later[at] == at else None for at in layout.carried
         } | {("sum", at): request.arrived[layout.places[at]] for at in layout.sums}
+        kinds |= {("late", at): None for at in layout.late}
         rows = [(row, at) for row, at in layout.shifted.items() if row not in layout.wholes]
         surely = {("ct", at) for row, at in rows if request.cts[row].sure}  # begins with the last
         self.params: list[Ct] = []
@@ -118,6 +127,9 @@ class _Variant:
             if at not in layout.wholes:
                 kind = CotangentKind(graph.results[at].type, request.cts[at].sure)
                 self.rows[at] = tape.params_like(kind, "ct")
+        self.before: dict[int, Ct] = {}
+        for at, known in layout.before.items():
+            self.before[at] = tape.params_like(CotangentKind(layout.types[at], known), "before")
         self.wholes = {at: tape.params_like(request.cts[at], "cts") for at in layout.wholes}
         arrived = [request.arrived[request.places[at]] for at in layout.bases]
         self.bases = [tape.params_like(kind, "before") for kind in arrived]
@@ -135,7 +147,9 @@ class _Variant:
         self.given_first = tape.param(COUNT, "first") if layout.differs else None
         carried = dict(zip(layout.keys, self.params, strict=True))
         with opened(tape), recording(False):
-            seeds = [(leaves[at], carried["sum", at]) for at in layout.sums]
+            seeds = [(leaves[at], ct) for at, ct in self.before.items()]
+            seeds += [(leaves[at], carried["late", of]) for of, at in layout.late.items()]
+            seeds += [(leaves[at], carried["sum", at]) for at in layout.sums]
             if first:
                 seeds += [(leaves[at], t) for at, t in zip(layout.bases, self.bases, strict=True)]
             else:
@@ -156,7 +170,7 @@ class _Variant:
         self.found = [
             None if i in self.idle else cts[leaves[at]] for i, (_, at) in enumerate(layout.keys)
         ]
-        self.slices = {at: cts[leaves[at]] for at in layout.slices}
+        self.slices = {at: cts[leaves[at]] for at in layout.slices if at not in layout.late}
         self.unsure = {
             i
             for i, ct in enumerate(self.found)
@@ -220,6 +234,7 @@ class _Variant:
         index, *operands = self.layout.body.params
         row_values = [v for ct in self.rows.values() for v in values_of(ct)]
         own = [*(v for ct in self.params for v in values_of(ct)), *row_values]
+        own += [v for ct in self.before.values() for v in values_of(ct)]
         own += [v for ct in (*self.bases, *self.wholes.values()) for v in values_of(ct)]
         own += [t.content for t in self.edges.values()]
         n = request.carried
@@ -230,7 +245,7 @@ class _Variant:
             [index, *operands[n:], *own],
             fixed=operands[n + request.sliced :],
             lost=operands[:n],
-            differentiable=is_recording(),
+            differentiable=further_gradients() > 0,
         )
 
     def results(self) -> list[Value]:
@@ -248,7 +263,7 @@ class _Assembly:
     def __init__(self, layout: CotangentLayout, variants: Sequence[_Variant]) -> None:
         self.layout, self.variants = layout, variants
         self.stacked = [
-            at for at in layout.slices if any(v.slices[at] is not None for v in variants)
+            at for at in variants[0].slices if any(v.slices[at] is not None for v in variants)
         ]
         self.marked = [
             at for at in self.stacked if not all(isinstance(v.slices[at], Tensor) for v in variants)
@@ -287,6 +302,14 @@ class _Assembly:
         ]
         masks = [at for at in uncertain if request.cts[at].each]
         row_flags = [at for at in uncertain if at not in masks]
+        before_flags = [
+            at
+            for at in layout.before
+            if any(
+                isinstance(ct := v.before[at], OptionalCt) and ct.present.content in used
+                for v in self.variants
+            )
+        ]
         edges = sorted({i for v in self.variants for i, t in v.edges.items() if t.content in used})
         graphs = []
         for variant, c in zip(self.variants, self.cuts, strict=True):
@@ -297,19 +320,24 @@ class _Assembly:
                 *residuals,
                 *(values_of(ct)[0] for ct in variant.rows.values()),
                 *(variant.rows[at].present.content for at in masks),
+                *(values_of(ct)[0] for ct in variant.before.values()),
                 *(operands[at] for at in (*slices, *fixed)),
                 *(variant.rows[at].present.content for at in row_flags),
+                *(variant.before[at].present.content for at in before_flags),
                 *(v for ct in (*variant.bases, *variant.wholes.values()) for v in values_of(ct)),
                 *(variant.edges[i].content if i in variant.edges else Value(FLAG) for i in edges),
             ]
             graphs.append(Graph("body", tuple(params), c.nodes, tuple(variant.results())))
         positions = {at: i for i, (of, at) in enumerate(layout.keys) if of == "ct"}
+        stacks = tuple([forward.index(v, n) for v in residuals])
+        extended = Graph(body.name, body.params, body.nodes, tuple(forward))
+        rows = len(stacks) + len(sliced) + len(masks) + len(layout.before)
         return DerivedLoop(
-            forward=Graph(body.name, body.params, body.nodes, tuple(forward)),
+            forward=extended,
             backward=graphs[0] if len(graphs) == 1 else _by_index(*graphs),
             items=tuple([self.item(i, positions) for i in range(len(layout.keys))]),
             flags=tuple(self.flags),
-            stacks=tuple([forward.index(v, n) for v in residuals]),
+            stacks=stacks,
             row_cts=tuple(sliced),
             shifted=tuple([(row, positions[at]) for row, at in layout.shifted.items()]),
             masks=tuple(masks),
@@ -321,9 +349,32 @@ class _Assembly:
             asks_first=layout.differs,
             sliced=tuple(self.stacked),
             marked=tuple(self.marked),
+            before=tuple(layout.before),
+            before_flags=tuple(before_flags),
+            late=tuple(chain(layout.late)),
+            parts=n + request.apart,
+            apart=rows + sum([at < n + request.apart for at in slices]),
+            follows=self.follows(extended, stacks, slices, rows),
             absent=layout.absent,
             edges=tuple(edges),
         )
+
+    def follows(
+        self, forward: Graph, stacks: Sequence[int], slices: Sequence[int], rows: int
+    ) -> tuple[tuple[int, int], ...]:
+        """Which of what the loop back slices has the rows of another, an iteration later.
+
+        Those are ``stacks`` of the ``forward`` loop, other ``rows``, and its ``slices``.
+        """
+        request, found = self.layout.request, []
+        n, at = request.carried, {stack: i for i, stack in enumerate(stacks)}
+        for stack, ties in row_ties(forward, n).items():
+            if stack in at and ties.behind in at and ties.duplicate_of < 0:
+                pair = at[ties.behind], at[stack]
+                found.append(pair if request.ascending else pair[::-1])
+        at = {slice - n: rows + i for i, slice in enumerate(slices)}
+        found += [(at[a], at[b]) for a, b in request.follows if a in at and b in at]
+        return tuple(found)
 
     def flag_param(self, variant: _Variant, item: int) -> Value:
         param = variant.params[item]

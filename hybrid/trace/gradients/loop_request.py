@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from hybrid.autodiff.flow import control_flows
 from hybrid.autodiff.tape import history
@@ -33,6 +33,8 @@ class LoopRequest:
     arrived: tuple[CotangentKind | None, ...]  # of each operand
     whole: bool  # whether there is an iteration, and one for each row
     ascending: bool  # whether iteration i - 1 comes before iteration i
+    apart: int = 0  # how many slices, the first ones, have rows that are values of their own
+    follows: tuple[tuple[int, int], ...] = ()  # slices: row i of one is row i + 1 of the other
     edges: tuple[tuple[int, int], ...] = ()  # places of values, and of others that they may be
     further: tuple[TensorType, ...] = ()  # types of values that are no operands; places follow
     ties: tuple[Tie, ...] = ()  # which carried values may be others
@@ -92,7 +94,9 @@ class CotangentLayout:
         self.keys += [("sum", at) for at in self.sums]
         self.name_values()
         ends = [t for t, lives in zip(tape.results, alive, strict=True) if lives]
-        self.compare(ends, leaves)
+        uses = _uses(ends)
+        self.compare(uses, leaves)
+        self.link(uses, leaves)
 
     def open(self, graph: Graph, names: Sequence[int]) -> tuple[Tape, list[Leaf | None]]:
         """The body, and the leaves of the loop's operands."""
@@ -147,10 +151,39 @@ class CotangentLayout:
         for at in self.carried:
             self.later[at] = by_result.setdefault(results[at], at)
 
-    def compare(self, ends: Sequence[Tensor], leaves: Sequence[Leaf | None]) -> None:
+    def link(self, uses: dict[Leaf, int], leaves: Sequence[Leaf | None]) -> None:
+        """Find out which slices add to what arrived at them, or at the one that has their rows.
+
+        ``late`` holds pairs: the cotangent of a row of the first one begins that of the second one
+        in the iteration that comes next on the way back.  ``before`` holds those at which something
+        had arrived, and whether it surely had.  All are positions of operands.
+        """
+        request, n = self.request, self.request.carried
+        sure = {
+            at: kind.sure
+            for at in self.slices
+            if at < n + request.apart and (kind := request.arrived[at]) is not None
+        }
+        self.late: dict[int, int] = {}
+        for each in request.follows:
+            one, other = [n + at for at in (each[::-1] if request.ascending else each)]
+            free = one not in self.late and other not in self.late.values()
+            if not free or one not in self.slices or other not in self.slices:
+                continue
+            if uses.get(leaves[other], 0) > 1 or one in sure or other in sure:
+                self.late[one] = other
+        for one, other in reversed(chain(self.late)):
+            if other in sure:
+                sure[one] = sure.get(one, False) or sure[other]
+        linked = {*self.late, *self.late.values()}
+        self.before = {
+            at: known for at, known in sure.items() if at in linked or uses.get(leaves[at], 0) > 1
+        }
+        self.keys += [("late", at) for at in self.late]
+
+    def compare(self, uses: dict[Leaf, int], leaves: Sequence[Leaf | None]) -> None:
         """Find out where the order of additions asks for more than one term at a time."""
         request, results = self.request, self.body.results
-        uses = _uses(ends)
         self.bases = []
         for at in self.carried:
             place = request.places[at]
@@ -169,6 +202,17 @@ class CotangentLayout:
         self.wholes = [] if request.whole else list(self.shifted)
         both = [self.pairs(self.own, first=first) for first in (True, False)]
         self.differs = self.first != self.later or bool(self.bases) or both[0] != both[1]
+
+
+def chain(late: Mapping[int, int]) -> list[tuple[int, int]]:
+    """The pairs of ``late``, each after the one that leads to it."""
+    found: dict[int, int] = {}
+    for begin in late.keys() - set(late.values()):
+        one: int | None = begin
+        while (other := late.get(one)) is not None:
+            found[one] = other
+            one = other
+    return list(found.items())
 
 
 def _leaves_behind(tensor: Tensor) -> set[Leaf]:

@@ -18,7 +18,7 @@ from hybrid.autodiff.presence import (
 )
 from hybrid.autodiff.tape import Pull
 from hybrid.core.dataclass import dataclass
-from hybrid.core.types import tensor_type
+from hybrid.core.types import TensorType, tensor_type
 from hybrid.eager.tensor import Tensor
 from hybrid.ops.flow.control import applied, for_
 from hybrid.ops.index.pick import pick
@@ -49,6 +49,8 @@ class BackwardRun:
             length=length,
             reverse=reverse,
             sliced=len(rows),
+            apart=self.derived.apart,
+            follows=self.derived.follows,
         )
 
 
@@ -93,6 +95,8 @@ def backward_run(
     ]
     invariants = [operands[i] for i in derived.invariants]
     invariants += [cts[i].present for i in derived.row_flags]
+    before = _arrived_rows(derived, pull, count, reverse)
+    invariants += [before[i].present for i in derived.before_flags]
     bases = [pull.arrived[1 + i] for i in derived.bases]
     invariants += [t for ct in (*bases, *[cts[i] for i in derived.wholes]) for t in tensors_of(ct)]
     invariants += [pull.edges[i][2] for i in derived.edges]
@@ -100,7 +104,7 @@ def backward_run(
         derived=derived,
         start=tuple(start),
         stacks=() if outcome is None else tuple([outcome[i] for i in derived.stacks]),
-        row_cts=(*row_cts.values(), *masks.values()),
+        row_cts=(*row_cts.values(), *masks.values(), *map(neutral, before.values())),
         slices=tuple([operands[i] for i in derived.slices]),
         invariants=(*invariants, first) if derived.asks_first else tuple(invariants),
     )
@@ -110,12 +114,40 @@ def given(item: Item, pull: Pull, cts: Sequence[Ct | None], derived: DerivedLoop
     """The cotangent with which the carried ``item`` starts."""
     if item.of == "ct":
         return cts[item.at]
+    if item.of == "late":
+        return None
     arrived, count = (*pull.arrived[1:], *pull.further), len(pull.arrived) - 1
     return arrived[item.at if item.at < count else derived.absent[item.at - count]]
 
 
 def _sum(a: Ct | None, b: Ct | None) -> Ct | None:
     return b if a is None else a if b is None else added(a, b)
+
+
+def _arrived_rows(
+    derived: DerivedLoop, pull: Pull, count: Tensor, reverse: bool
+) -> dict[int, Ct]:
+    """What had arrived at slices; of rows that are one value it is with the one met first."""
+    rows = {at: ct for at in derived.before if (ct := pull.arrived[1 + at]) is not None}
+    for one, other in reversed(derived.late):
+        if (ct := rows.get(other)) is None:
+            continue
+        stack, none = neutral(ct), nothing(tensor_type(ct.type.dtype, ct.type.shape[1:]))
+        rows[one] = _sum(rows.get(one), _like(ct, _shifted(stack, none, reverse)))
+        rows[other] = _like(ct, _alone(stack, 0 if reverse else count - 1, ct.type))
+    return {at: rows[at] for at in derived.before}
+
+
+def _alone(value: Tensor, at: Tensor | int, type: TensorType) -> Tensor:
+    """A stack whose row ``at`` is ``value``, or that row of it, and the others neutral."""
+    here = ops.equal(ops.arange(type.shape[0]), at)
+    here = ops.reshape(here, (*here.shape, *[1] * (type.rank - 1)))
+    return ops.where(here, value, nothing(tensor_type(type.dtype, ())))
+
+
+def _like(ct: Ct, made: Tensor) -> Ct:
+    """``made`` of ``ct``, present where that is."""
+    return OptionalCt(made, ct.present, True) if isinstance(ct, OptionalCt) else made
 
 
 def _shifted(stack: Tensor, none: Tensor, reverse: bool) -> Tensor:
@@ -140,10 +172,12 @@ def totals_of(
     operands: Sequence[Tensor],
     found: Sequence[Tensor],
     ran: Tensor | bool,
+    first: Tensor,
 ) -> list[Ct | None]:
     """The total cotangent of each operand, from the results ``found`` of the loop back.
 
-    ``ran`` tells whether it ran at all.
+    ``ran`` tells whether it ran at all; ``first`` is the index of the forward loop's first
+    iteration, which is the last one here.
     """
     places = (*places_of(operands, pull.flow[1:]), *derived.absent)
     totals: dict[int, Ct | None] = dict(enumerate((*pull.arrived[1:], *pull.further)))
@@ -163,16 +197,20 @@ def totals_of(
     for item, ct in items:
         if item.of == "sum":
             totals[places[item.at]] = settled(item, ct)
+        elif item.of == "late" and (last := settled(item, ct)) is not None:
+            stack = _alone(neutral(last), first, operands[item.at].type)
+            totals[places[item.at]] = _like(last, stack)
     stacks = flags[len(derived.flags) :]
     marks = dict(zip(derived.marked, stacks[len(derived.sliced) :], strict=True))
     for at, stack in zip(derived.sliced, stacks, strict=False):
-        ct = onto_zeros(stack)  # as slices are
+        ct = stack if at < derived.parts else onto_zeros(stack)  # as slices of a tensor are
         there = ops.any(marks[at]) if at in marks else ran
-        totals[places[at]] = _sum(totals[places[at]], optional_ct(ct, there, False))
+        before = None if at in derived.before else totals[places[at]]
+        totals[places[at]] = _sum(before, optional_ct(ct, there, False))
     into = {item.into for i, (item, _) in enumerate(items) if item.into != i}
     for i, (item, ct) in enumerate(items):
         place = places[item.at]
-        if item.of == "sum" or place < 0:
+        if item.of != "ct" or place < 0:
             continue
         before = totals[place]
         ct = settled(item, ct)

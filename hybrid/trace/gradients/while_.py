@@ -21,8 +21,7 @@ from hybrid.autodiff.presence import Ct
 from hybrid.autodiff.tape import Pull
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Graph
-from hybrid.ir.record import is_recording
-from hybrid.ops.flow.control import while_
+from hybrid.ops.flow.control import for_, while_
 from hybrid.trace.gradients.budget import further_gradients, rows_back
 from hybrid.trace.gradients.for_ import as_index, item_by_item, request_for
 from hybrid.trace.gradients.loop_aliases import flagged_loop
@@ -81,8 +80,9 @@ def _gone_back(
     """The same, with the ``body`` as of a for and the cotangents of all but the ``trips`` made."""
     _, *operands = node.operands
     carried = node.attrs["carried"]
-    request = request_for(pull, operands, carried, 0, cts, whole=False, ascending=True, ties=ties)
-    key = request, is_recording()
+    attrs = dict(for_.attributes({"carried": carried}))
+    request = request_for(pull, operands, cts, False, attrs, ties)
+    key = request, further_gradients() > 0
     derived = remembered((body,), key, lambda: derive(body, request))
     if derived is None:
         return [None] * (1 + len(operands) + len(pull.further))
@@ -118,4 +118,4 @@ def _gone_back(
             kept=rows_back([t.type for t in before], inside),
         )
         found = loop.go(known)
-    return totals_of(derived, pull, cts, operands, found, ran)
+    return totals_of(derived, pull, cts, operands, found, ran, as_index(0))

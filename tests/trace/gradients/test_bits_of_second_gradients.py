@@ -1,7 +1,8 @@
 """Second derivatives inside captured functions have the bits that they have in eager code.
 
 Eagerly the cotangents of a value are added up before they go on.  What the way back of a loop or
-branch reads of the forward part, and could make anew, is one value with that of the forward part.
+branch reads of the forward part, and could make anew, is one value with that of the forward part;
+so is the result of an iteration that it reads, and what the next iteration begins with.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import hybrid as hy
@@ -20,6 +22,8 @@ BODIES: dict[str, Callable[[Any, Any], Any]] = {
     "difference": lambda y, x: hy.tanh(y - x * y),
     "square": lambda y, x: hy.sin((y * x) ** 2 * -0.5) + y * 0.5,
     "choice": lambda y, x: hy.where(y * x > 0.1, hy.sin(y * x), y * x * x),
+    "its own result": lambda y, x: 1 / (y * y + 1),
+    "its own result and a value": lambda y, x: hy.tanh(y * y * x + y * x),
 }
 
 
@@ -53,7 +57,9 @@ def second(of: Callable[..., Any], body: Callable[[Any, Any], Any], norm: bool) 
 
 
 # What is known of the number of iterations: all, or nothing before the graph runs.
-WAYS = [(by_for, False), (by_while, False), (by_while, True), (by_branches, True)]
+WAYS = [
+    (by_for, False), (by_for, True), (by_while, False), (by_while, True), (by_branches, True)
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("norm", [False, True])
@@ -67,3 +73,71 @@ def test_bits(name: str, of: Callable[..., Any], unknown: bool, norm: bool) -> N
             x = hy.asarray(values)
             given = hy.asarray(n) if unknown else n
             assert call(x, given).tolist() == eager(x, given).tolist(), (n, values)
+
+
+def cell(y: Any, x: Any, w: Any) -> Any:
+    return hy.tanh(w @ y + x * y * y)
+
+
+def gate(y: Any, x: Any, w: Any) -> Any:
+    z = hy.sigmoid(w @ (y * y))
+    return z * y + (1 - z) * hy.tanh(w @ (x * y))
+
+
+def over_count(cell: Callable[..., Any], y: Any, x: Any, w: Any, n: Any) -> Any:
+    for _ in range(n):
+        y = cell(y, x[0], w)
+    return y
+
+
+def over_rows(cell: Callable[..., Any], y: Any, x: Any, w: Any, _n: Any) -> Any:
+    for row in x:
+        y = cell(y, row, w)
+    return y
+
+
+def with_a_break(cell: Callable[..., Any], y: Any, x: Any, w: Any, n: Any) -> Any:
+    for i in range(6):
+        y = cell(y, x[0], w)
+        if i + 1 >= n:
+            break
+    return y
+
+
+def penalty(run: Callable[..., Any], cell: Callable[..., Any], order: int) -> Any:
+    """The gradients by the start, the inputs and the weights, of so high an order."""
+
+    def loss(x: Any, w: Any, y: Any, n: Any) -> Any:
+        y = run(cell, y * 1.0, x, w, n)
+        return hy.sum(y * y)
+
+    def squared(function: Callable[..., Any]) -> Callable[..., Any]:
+        def norm(*args: Any) -> Any:
+            gradient = hy.grad(function)(*args)
+            return hy.sum(gradient * gradient)
+
+        return norm
+
+    for _ in range(order - 1):
+        loss = squared(loss)
+    return hy.grad(loss, argnums=(0, 1, 2))
+
+
+RECURRENCES = [
+    *[(run, each, 2) for run in (over_count, over_rows, with_a_break) for each in (cell, gate)],
+    (over_rows, cell, 3), (over_rows, gate, 3),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("run", "each", "order"), RECURRENCES)
+def test_a_recurrence(run: Callable[..., Any], each: Callable[..., Any], order: int) -> None:
+    """What is read of a value, as a result and as a start, is added up term by term."""
+    eager = penalty(run, each, order)
+    call = hy.hybridize(eager, ledger=False)
+    random = np.random.default_rng(5)
+    for n in (1, 2, 4):
+        for _ in range(4):
+            shapes = ((4, 3), (3, 3), (3,))
+            x, w, y = [hy.asarray(random.uniform(0.3, 1.2, s).astype("f")) for s in shapes]
+            expected, found = eager(x, w, y, hy.asarray(n)), call(x, w, y, hy.asarray(n))
+            assert [t.numpy().tobytes() for t in found] == [t.numpy().tobytes() for t in expected]
