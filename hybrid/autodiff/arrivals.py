@@ -166,7 +166,7 @@ class Arrivals:
             for term in before:
                 found.add(term.turn, marked(term.ct, term.flag))
             items = self._items(value)
-            for source in () if items is None else self._names(value, items):
+            for source, _ in () if items is None else self._names(value, items):
                 self.aliases_of.setdefault(source, []).append(value)
                 self.enter(source)
         return found
@@ -181,12 +181,15 @@ class Arrivals:
         aliases = self._declared(node)
         return None if aliases is None else aliases.items.get(index)
 
-    def _names(self, value: TapeValue, items: ItemAliases) -> list[TapeValue]:
-        """The values outside the list that are items of it."""
+    def _names(self, value: TapeValue, items: ItemAliases) -> list[tuple[TapeValue, int | None]]:
+        """The values outside the list that are items of it, and how far from the last one.
+
+        None is the first item, as an operand.
+        """
         node, _ = value
-        found = [] if items.last < 0 else [(node, items.last)]
+        found: list[tuple[TapeValue, int | None]] = [((node, at), far) for at, far in items.ends]
         first = None if items.first < 0 else _place(node, items.first)
-        return [*found, first] if first is not None and first[0] in self.needed else found
+        return [*found, (first, None)] if first is not None and first[0] in self.needed else found
 
     def items_apart(self, values: Collection[TapeValue]) -> dict[TapeValue, Ct | None]:
         """The cotangents of items that may be part of others of ``values``, taken out of lists."""
@@ -211,10 +214,11 @@ class Arrivals:
         """Nothing more will arrive at the lists of ``node``: let each item have one name."""
         values = [(node, at) for at in range(len(node.results)) if (node, at) in self.lists]
         moves = [(value, items) for value in values if (items := self._items(value)) is not None]
-        for value, items in moves:
-            if items.duplicate_of < 0 <= items.behind:
-                self.settle_list(value, surely=True)  # the first item
-                self._move(value, items.behind, shifted=True)
+        late = {v: items.behind for v, items in moves if items.duplicate_of < 0 <= items.behind}
+        while late:  # those that no other one is behind come first
+            value = next((v for v in late if v[1] not in late.values()), next(iter(late)))
+            self.settle_list(value, surely=True)  # the first item
+            self._move(value, late.pop(value), shifted=True)
         for value, items in moves:
             if items.duplicate_of >= 0:
                 self._move(value, items.duplicate_of, shifted=False)
@@ -233,28 +237,29 @@ class Arrivals:
         count = items.count()
         if isinstance(count, int) and count <= 0:
             return
-        known = isinstance(count, int)
-        least = 0  # iterations that there must be more than
-        going = []
-        for source in self._names(value, items):
-            is_first = source[0] is not node
-            at: At = 0 if is_first else count - 1
+        going: list[tuple[TapeValue, int | None, At, Tensor | None, Sequence[Any]]] = []
+        for source, far in self._names(value, items):
+            at: At = 0 if far is None else count - 1 - far
+            if isinstance(count, int) and (at < 0 or any(at == o for _, _, o, _, _ in going)):
+                continue
             at = at if isinstance(at, int) else ops.maximum(at, 0)
             terms = row_terms.of(at)
             if not terms or not (surely or self._list_must_go(terms, value, source)):
                 continue
-            if known and any(at == other for _, other, _, _ in going):
-                continue
-            there = None if known else ops.greater(count, least)
-            going.append((source, at, there, terms))
-            least = 1  # the first item is not the last one then
-        for source, at, there, terms in going:
+            there = None
+            if not isinstance(count, int):
+                there = ops.greater(count, far or 0)
+                ends = [other for _, other, _, _, _ in going] if far is None else []
+                for other in ends:  # where the first item is none of these
+                    there = ops.logical_and(there, ops.not_equal(count, other + 1))
+            going.append((source, far, at, there, terms))
+        for source, far, at, there, terms in going:
             part = 0.25 if source[0] is not node else 0.5  # of a term of all items
             others = self._open(source)
             for turn, ct in terms:
                 join(others, Term(turn + part, ct, there))
             others.sort(key=lambda term: term.turn)
-            row_terms.put(next(self.turns), at, None)
+            row_terms.put(next(self.turns), at, None, there if far else None)
 
     def _list_must_go(self, terms: Sequence[Any], value: TapeValue, source: TapeValue) -> bool:
         """Whether the terms of an item belong among those of the value that it is."""

@@ -92,8 +92,13 @@ class RowTerms:
             found = ct if found is None else added(found, ct)
         return found
 
-    def put(self, turn: float, at: At | None, total: Ct | None) -> None:
-        """``total`` holds all that has arrived at an item, or at the list; None: nothing."""
+    def put(
+        self, turn: float, at: At | None, total: Ct | None, there: Tensor | None = None
+    ) -> None:
+        """``total`` holds all that has arrived at an item, or at the list; None: nothing.
+
+        Where ``there`` does not hold, the item keeps what it has.
+        """
         if at is None:
             self.terms, self.since = [], {}
         elif isinstance(at, int) and not any(isinstance(t.at, Tensor) for t in self.terms):
@@ -103,10 +108,14 @@ class RowTerms:
             found = self.whole()
             self.terms, self.since = [], {}
             if found is not None:
-                row = nothing(self.row)
+                row, gone = nothing(self.row), flag(False)
+                if there is not None:
+                    row = ops.where(there, row, pick(neutral(found), index))
                 ct = place(neutral(found), index, row, axis=0)
                 if isinstance(found, OptionalCt):
-                    present = place(found.present, index, flag(False), axis=0)
+                    if there is not None:
+                        gone = ops.where(there, gone, pick(found.present, index))
+                    present = place(found.present, index, gone, axis=0)
                     self.terms.append(ItemTerm(turn, OptionalCt(ct, present, True), None))
                 else:
                     self.terms.append(ItemTerm(turn, ct, None))

@@ -70,7 +70,7 @@ class ItemAliases:
     duplicate_of: int  # a list of the same items; all of these are -1 where there is none
     behind: int  # a list whose item i is item i + 1 here
     first: int  # the operand that is the first item
-    last: int  # the result that is the last item
+    ends: tuple[tuple[int, int], ...]  # the results that are items so far from the last one
     count: Callable[[], int | Tensor]  # how many items there are
 
 

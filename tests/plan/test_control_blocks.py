@@ -94,6 +94,25 @@ def test_a_for_slices_stacks_and_counts(n: int, reverse: str) -> None:
     check(FOR.replace("REVERSE", reverse), np.int64(n), F4, F4 + 1, xs, F4 * 2)
 
 
+OVERRUNS = """
+graph @f(%n: i64[], %a: f32[4], %w: f32[4]) {
+  %b: f32[4], %rows: f32[3,4] = for %n, %a, %w {carried=1, length=3, overruns=true} {
+    body(%i: i64[], %a: f32[4], %w: f32[4]) {
+      %b: f32[4] = add %a, %w
+      %c: f32[4] = multiply %b, %w
+      return %b, %c
+    }
+  }
+  return %b, %rows
+}
+"""
+
+
+@pytest.mark.parametrize("n", [3, 4, 9])
+def test_a_for_that_overruns_keeps_the_first_rows(n: int) -> None:
+    check(OVERRUNS, np.int64(n), F4, F4 * 2)
+
+
 SWAP = """
 graph @f(%n: i64[], %a: f32[4], %b: f32[4], %c: f32[4]) {
   %x: f32[4], %y: f32[4], %z: f32[4] = for %n, %a, %b, %c {carried=3, length=0} {

@@ -89,6 +89,7 @@ def for_(
     overruns: bool = False,
     apart: int = 0,
     follows: tuple[tuple[int, int], ...] = (),
+    begins: tuple[tuple[int, int], ...] = (),
     regions: tuple[Graph, ...],
 ) -> tuple[TensorType, ...]:
     """``for i in range(count): carried, rows = body(i, carried, slices, invariants)``.
@@ -101,8 +102,9 @@ def for_(
     index to the first.
 
     Facts for derivatives alone: the rows of the first ``apart`` slices are values of their own, not
-    parts of a tensor; and for a pair in ``follows`` row i of the first slice is the very value that
-    row i + 1 of the second one is.
+    parts of a tensor; for a pair in ``follows`` row i of the first slice is the very value that row
+    i + 1 of the second one is; for one in ``begins`` row 0 of a slice is that of another slice, or
+    an invariant (these are counted on).
     """
     _require_type("for", "count", count, COUNT)
     body = _require_regions("for", regions, 1)[0]

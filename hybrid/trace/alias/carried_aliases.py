@@ -294,7 +294,7 @@ class CarriedAliases:
         count = [uses.get(v, 0) for v in self.body.params[1:]]
         found = []
         for at, (first, floats) in enumerate(zip(self.firsts, self.floats, strict=True)):
-            if first != at or not floats or places[at] < 0:
+            if first != at or not floats:
                 continue
             for o in sorted({at, *self.possible[at]} - {-1}):
                 if places[o] < 0 or at not in self._carriers(o):
@@ -304,7 +304,7 @@ class CarriedAliases:
                 if count[at] and (named or others or places[o] in shared):
                     found.append((at, o))
             for b in range(at):
-                if (at, b) not in self.pairs or self.firsts[b] != b or places[b] < 0:
+                if (at, b) not in self.pairs or self.firsts[b] != b:
                     continue
                 most = count[at] + count[b]
                 if most > 1 or (most and self._may_last(at, b)):

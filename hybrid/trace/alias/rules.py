@@ -88,7 +88,7 @@ def _items(
         at + skip: ItemAliases(
             *[i if i < 0 else i + skip for i in (of.duplicate_of, of.behind)],
             of.first if of.first < 0 else 1 + of.first,
-            of.last if of.last < 0 else of.last + skip,
+            tuple([(carried + skip, far) for carried, far in of.ends]),
             count,
         )
         for at, of in ties.items()

@@ -181,6 +181,10 @@ def request_for(
         ascending=not attrs["reverse"],
         apart=attrs["apart"],
         follows=attrs["follows"],
+        begins=attrs["begins"],
+        same=places_of(operands, [t.record is not None for t in operands])
+        if further_gradients() > 0
+        else (),
         edges=tuple(edges),
         further=tuple([types[i] for i in range(len(operands), len(arrived))]),
         ties=ties,

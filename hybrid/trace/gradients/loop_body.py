@@ -12,6 +12,7 @@ iteration take turns; so that iteration has a variant of its own.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Collection, Sequence
 
 from hybrid import ops
@@ -24,6 +25,7 @@ from hybrid.ir.record import recording
 from hybrid.ops.elementwise.comparison import equal
 from hybrid.ops.flow.control import COUNT, FLAG, cond
 from hybrid.ops.index.pick import pick
+from hybrid.ops.shapes.creation import fill
 from hybrid.trace.gradients.budget import further_gradients
 from hybrid.trace.gradients.loop_request import CotangentLayout, Key, LoopRequest, chain
 from hybrid.trace.gradients.region_vjp import CotangentKind, Cut, cut, opened, values_of
@@ -78,6 +80,7 @@ class DerivedLoop:
     parts: int  # slices that are parts of a tensor begin at that operand
     apart: int  # how many rows of what the loop back slices are values of their own
     follows: tuple[tuple[int, int], ...]  # of what the loop back slices: see ``for_``
+    begins: tuple[tuple[int, int], ...]  # the same
     absent: tuple[int, ...]  # places of values that no invariant holds: as invariants after those
     edges: tuple[int, ...]  # the edges whose flags are read
 
@@ -89,9 +92,11 @@ def derive(body: Graph, request: LoopRequest) -> DerivedLoop | None:
         return None
     flagged: set[Key] = set()
     while True:
-        variants = [_Variant(layout, flagged, body, first=False)]
-        if layout.differs:
-            variants.append(_Variant(layout, flagged, variants[0].extended(), first=True))
+        variants: list[_Variant] = []
+        for first, begins in itertools.product((False, True), repeat=2):
+            if first <= layout.differs and begins <= bool(layout.begins):
+                graph = variants[-1].extended() if variants else body
+                variants.append(_Variant(layout, flagged, graph, first=first, begins=begins))
         absent = variants[0].absent.union(*[v.absent for v in variants])
         if absent <= flagged:
             return _Assembly(layout, variants).derived()
@@ -102,10 +107,17 @@ class _Variant:
     """The body led back through once, when the items in ``flagged`` may be absent."""
 
     def __init__(
-        self, layout: CotangentLayout, flagged: Collection[Key], graph: Graph, *, first: bool
+        self,
+        layout: CotangentLayout,
+        flagged: Collection[Key],
+        graph: Graph,
+        *,
+        first: bool,
+        begins: bool,
     ) -> None:
         self.layout, request = layout, layout.request
-        names = layout.first if first else layout.later
+        self.is_first, self.begins = first, begins
+        names = layout.names(first=first, begins=begins)
         tape, leaves = layout.open(graph, names)
         self.tape = tape
         kinds = {
@@ -170,7 +182,12 @@ class _Variant:
         self.found = [
             None if i in self.idle else cts[leaves[at]] for i, (_, at) in enumerate(layout.keys)
         ]
-        self.slices = {at: cts[leaves[at]] for at in layout.slices if at not in layout.late}
+        self.elsewhere = {at for at in layout.slices if names[at] != at}
+        self.slices = {
+            at: None if at in self.elsewhere else cts[leaves[at]]
+            for at in layout.slices
+            if at not in layout.late
+        }
         self.unsure = {
             i
             for i, ct in enumerate(self.found)
@@ -205,11 +222,13 @@ class _Variant:
             self.outs = []
             for at in stacked:
                 ct, type = self.slices[at], self.layout.body.params[1 + at].type
-                zeros = ops.zeros(type.shape, dtype=type.dtype)
-                self.outs.append((zeros if ct is None else plain(ct)).content)
-            for ct in [self.slices[at] for at in marked]:
-                there = ct.present if isinstance(ct, OptionalCt) else flag(ct is not None)
-                self.outs.append(there.content)
+                if ct is None:
+                    none = nothing(type) if at in self.elsewhere else ops.zeros_like(nothing(type))
+                self.outs.append((none if ct is None else plain(ct)).content)
+            for at in marked:
+                ct = self.slices[at]
+                there = flag(ct is not None or at in self.elsewhere)
+                self.outs.append((ct.present if isinstance(ct, OptionalCt) else there).content)
 
     def asks(self, returned: Collection[int]) -> set[int]:
         """The items whose flags are read, when those in ``returned`` are given on."""
@@ -266,7 +285,9 @@ class _Assembly:
             at for at in variants[0].slices if any(v.slices[at] is not None for v in variants)
         ]
         self.marked = [
-            at for at in self.stacked if not all(isinstance(v.slices[at], Tensor) for v in variants)
+            at
+            for at in self.stacked
+            if not all(at in v.elsewhere or isinstance(v.slices[at], Tensor) for v in variants)
         ]
         for variant in variants:
             variant.give(self.stacked, self.marked)
@@ -310,6 +331,8 @@ class _Assembly:
                 for v in self.variants
             )
         ]
+        rows = len(residuals) + len(sliced) + len(masks) + len(layout.before)
+        more, begins = self.begins(residuals, fixed, rows + len(slices))
         edges = sorted({i for v in self.variants for i, t in v.edges.items() if t.content in used})
         graphs = []
         for variant, c in zip(self.variants, self.cuts, strict=True):
@@ -322,6 +345,7 @@ class _Assembly:
                 *(variant.rows[at].present.content for at in masks),
                 *(values_of(ct)[0] for ct in variant.before.values()),
                 *(operands[at] for at in (*slices, *fixed)),
+                *(Value(operands[at].type) for at in more),
                 *(variant.rows[at].present.content for at in row_flags),
                 *(variant.before[at].present.content for at in before_flags),
                 *(v for ct in (*variant.bases, *variant.wholes.values()) for v in values_of(ct)),
@@ -331,10 +355,9 @@ class _Assembly:
         positions = {at: i for i, (of, at) in enumerate(layout.keys) if of == "ct"}
         stacks = tuple([forward.index(v, n) for v in residuals])
         extended = Graph(body.name, body.params, body.nodes, tuple(forward))
-        rows = len(stacks) + len(sliced) + len(masks) + len(layout.before)
         return DerivedLoop(
             forward=extended,
-            backward=graphs[0] if len(graphs) == 1 else _by_index(*graphs),
+            backward=self.chosen(graphs),
             items=tuple([self.item(i, positions) for i in range(len(layout.keys))]),
             flags=tuple(self.flags),
             stacks=stacks,
@@ -343,7 +366,7 @@ class _Assembly:
             masks=tuple(masks),
             wholes=tuple(layout.wholes),
             slices=tuple(slices),
-            invariants=tuple(fixed),
+            invariants=(*fixed, *more),
             row_flags=tuple(row_flags),
             bases=tuple(layout.bases),
             asks_first=layout.differs,
@@ -355,6 +378,7 @@ class _Assembly:
             parts=n + request.apart,
             apart=rows + sum([at < n + request.apart for at in slices]),
             follows=self.follows(extended, stacks, slices, rows),
+            begins=tuple(begins),
             absent=layout.absent,
             edges=tuple(edges),
         )
@@ -376,12 +400,45 @@ class _Assembly:
         found += [(at[a], at[b]) for a, b in request.follows if a in at and b in at]
         return tuple(found)
 
+    def begins(
+        self, stacks: Sequence[Value], fixed: Sequence[int], before: int
+    ) -> tuple[list[int], list[tuple[int, int]]]:
+        """Operands that are invariants only since rows are what they are, and which rows.
+
+        Those are the rows of index 0 of ``stacks``; ``before`` slices come before the invariants.
+        """
+        request, body = self.layout.request, self.layout.body
+        more, found = [], []
+        if request.ascending and request.same:
+            held = {request.same[at]: before + i for i, at in enumerate(fixed)}
+            params = body.params[1 : 1 + request.carried]
+            for i, row in enumerate(stacks):
+                at = params.index(row) if row in params else -1
+                place = -1 if at < 0 or body.results[at] is row else request.same[at]
+                if place < 0:
+                    continue
+                if place not in held:
+                    held[place] = before + len(fixed) + len(more)
+                    more.append(at)
+                found.append((i, held[place]))
+        return more, found
+
+    def chosen(self, graphs: Sequence[Graph]) -> Graph:
+        """The body that is the one of the variant that an iteration asks for."""
+        found = list(graphs)
+        if self.layout.begins:
+            pairs = zip(found[::2], found[1::2], strict=True)
+            found = [_by_index(later, begins, 0) for later, begins in pairs]
+        return _by_index(*found) if self.layout.differs else found[0]
+
     def flag_param(self, variant: _Variant, item: int) -> Value:
         param = variant.params[item]
         return param.present.content if isinstance(param, OptionalCt) else Value(FLAG)
 
     def item(self, i: int, positions: dict[int, int]) -> Item:
-        layout, last = self.layout, self.variants[-1]
+        layout = self.layout
+        lasts = [v for v in self.variants if v.is_first == layout.differs]
+        last = lasts[0]
         of, at = layout.keys[i]
         is_ct = of == "ct"
         return Item(
@@ -389,7 +446,7 @@ class _Assembly:
             at=at,
             type=layout.types[at],
             optional=isinstance(last.params[i], OptionalCt),
-            made=i not in last.unsure,
+            made=all(i not in each.unsure for each in lasts),
             flag=self.flags.index(i) if i in self.flags else -1,
             into=positions[layout.later[at]] if is_ct else i,
             merged=is_ct and (layout.first[at] != at or last.found[i] is None),
@@ -397,13 +454,18 @@ class _Assembly:
         )
 
 
-def _by_index(later: Graph, first: Graph) -> Graph:
-    """A body that is ``first`` in the first iteration, which is the last of the way back."""
+def _by_index(later: Graph, first: Graph, index: int | None = None) -> Graph:
+    """A body that is ``first`` in the iteration of that ``index``.
+
+    Without one it is the index of the forward loop's first iteration, a further parameter.
+    """
     params = [Value(v.type, v.hint) for v in later.params]
-    at = Value(COUNT, "first")
-    is_first = Value(FLAG)
+    at, is_first = Value(COUNT, "first"), Value(FLAG)
+    number = {"shape": (), "dtype": COUNT.dtype, "value": index}
+    made = [] if index is None else [Node(fill, (), fill.attributes(number), (at,))]
     results = tuple([Value(v.type, v.hint) for v in later.results])
     test = Node(equal, (params[0], at), equal.attributes({}), (is_first,))
     regions = (copied(first, "first"), copied(later, "later"))
     choice = Node(cond, (is_first, *params), (), results, regions)
-    return Graph("body", (*params, at), (test, choice), results)
+    given = (*params, at) if index is None else tuple(params)
+    return Graph("body", given, (*made, test, choice), results)

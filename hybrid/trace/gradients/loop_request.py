@@ -35,6 +35,8 @@ class LoopRequest:
     ascending: bool  # whether iteration i - 1 comes before iteration i
     apart: int = 0  # how many slices, the first ones, have rows that are values of their own
     follows: tuple[tuple[int, int], ...] = ()  # slices: row i of one is row i + 1 of the other
+    begins: tuple[tuple[int, int], ...] = ()  # slices: row 0 is that of another, or an invariant
+    same: tuple[int, ...] = ()  # places for further gradients, which may go where this one does not
     edges: tuple[tuple[int, int], ...] = ()  # places of values, and of others that they may be
     further: tuple[TensorType, ...] = ()  # types of values that are no operands; places follow
     ties: tuple[Tie, ...] = ()  # which carried values may be others
@@ -45,7 +47,7 @@ class CotangentLayout:
     """The layout of the loop back: the cotangents that it carries, sums and stacks.
 
     ``own``, ``first`` and ``later`` name the value that an operand's parameter holds: of itself, in
-    the first iteration, and in the others.
+    the first iteration, and in the others.  ``begins`` says what else slices hold at index 0.
     """
 
     def __init__(self, body: Graph, request: LoopRequest) -> None:
@@ -76,7 +78,14 @@ class CotangentLayout:
         tape, leaves = self.open(body, self.own)
         reached = [_leaves_behind(t) for t in tape.results]
         alive = [ct is not None for ct in request.cts]
-        edges = [*self.tied(self.own), *self.pairs(self.own, first=True)]
+        uses = _uses(tape.results)
+        begins = [(n + slice, self.own[n + at]) for slice, at in request.begins]
+        begins = [
+            (slice, at)
+            for slice, at in begins
+            if self.own[slice] >= 0 <= at and (uses.get(leaves[slice], 0) > 1 or leaves[at] in uses)
+        ]
+        edges = [*self.tied(self.own), *self.pairs(self.own, first=True), *begins]
         found: set[Leaf] = set()
         count = -1
         while count != (count := sum(alive) + len(found)):
@@ -97,6 +106,7 @@ class CotangentLayout:
         uses = _uses(ends)
         self.compare(uses, leaves)
         self.link(uses, leaves)
+        self.begins = {a: b for a, b in begins if a in self.slices and a not in self.late}
 
     def open(self, graph: Graph, names: Sequence[int]) -> tuple[Tape, list[Leaf | None]]:
         """The body, and the leaves of the loop's operands."""
@@ -106,6 +116,13 @@ class CotangentLayout:
             for at, type in zip(names, self.types, strict=True)
         ]
         return Tape(graph, [None, *leaves[: len(graph.params) - 1]]), leaves
+
+    def names(self, *, first: bool, begins: bool) -> list[int]:
+        """The values that parameters hold in the ``first`` iteration, or at index 0."""
+        names = list(self.first if first else self.later)
+        for slice, at in self.begins.items() if begins else ():
+            names[slice] = names[at]
+        return names
 
     def pairs(self, names: Sequence[int], *, first: bool) -> list[tuple[int, int]]:
         """Of each edge the operands, by ``names``, that hold its values; -1 where none does.

@@ -51,6 +51,7 @@ class BackwardRun:
             sliced=len(rows),
             apart=self.derived.apart,
             follows=self.derived.follows,
+            begins=self.derived.begins,
         )
 
 
@@ -124,9 +125,7 @@ def _sum(a: Ct | None, b: Ct | None) -> Ct | None:
     return b if a is None else a if b is None else added(a, b)
 
 
-def _arrived_rows(
-    derived: DerivedLoop, pull: Pull, count: Tensor, reverse: bool
-) -> dict[int, Ct]:
+def _arrived_rows(derived: DerivedLoop, pull: Pull, count: Tensor, reverse: bool) -> dict[int, Ct]:
     """What had arrived at slices; of rows that are one value it is with the one met first."""
     rows = {at: ct for at in derived.before if (ct := pull.arrived[1 + at]) is not None}
     for one, other in reversed(derived.late):

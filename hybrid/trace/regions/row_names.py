@@ -10,6 +10,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from hybrid.core.dataclass import dataclass
 from hybrid.ir import Graph, Node
 from hybrid.ops.flow.control import for_
@@ -23,7 +25,7 @@ class RowTies:
     duplicate_of: int = -1  # an earlier stack of the same values
     behind: int = -1  # the stack whose items these are, one iteration later
     first: int = -1  # the carried value that is the first item before the loop
-    last: int = -1  # the carried value that is the last item after it
+    ends: tuple[tuple[int, int], ...] = ()  # carried values after it: items so far from the last
 
 
 def row_ties(body: Graph, carried: int) -> dict[int, RowTies]:
@@ -40,11 +42,23 @@ def row_ties(body: Graph, carried: int) -> dict[int, RowTies]:
             earliest if earliest < at else -1,
             _index(results, results[first], carried, len(results)) if first >= 0 else -1,
             first,
-            _index(results, row, 0, carried),
+            tuple(_ends(results, params, row)),
         )
         if ties != RowTies():
             found[at] = ties
     return found
+
+
+def _ends(results: tuple, params: tuple, row: object) -> Iterator[tuple[int, int]]:
+    """The carried values that are the last ``row`` of a stack after the loop, or one before it."""
+    found: set[int] = set()
+    for far in range(len(params)):
+        at = _index(results, row, 0, len(params))
+        if at < 0 or at in found:
+            return
+        found.add(at)
+        yield at, far
+        row = params[at]
 
 
 def _index(results: tuple, value: object, start: int, stop: int) -> int:
@@ -65,8 +79,9 @@ def same_item(node: Node, count: Node | None, result: int, at: int) -> tuple[str
     ties = row_ties(node.regions[0], attrs["carried"]).get(result)
     if ties is None:
         return None
-    if ties.last >= 0 and at == length - 1:
-        return "result", ties.last, 0
+    for carried, far in ties.ends:
+        if at == length - 1 - far:
+            return "result", carried, 0
     if ties.first >= 0 and at == 0:
         return "operand", 1 + ties.first, 0
     if ties.behind >= 0:

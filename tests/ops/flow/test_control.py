@@ -121,6 +121,26 @@ def test_a_for_without_rows_runs_as_often_as_it_is_told() -> None:
     assert run(text, -1, 1) == [1]
 
 
+def overrunning(length: int, reverse: str = "false") -> str:
+    """Doubles until the end, and keeps so many rows."""
+    return f"""
+        graph @f(%n: i64[], %x: f32[]) {{
+          %y: f32[], %rows: f32[{length}] = for %n, %x {{
+            carried=1, length={length}, reverse={reverse}, overruns=true}} {{
+            body(%i: i64[], %x: f32[]) {{ %y: f32[] = add %x, %x return %y, %x }}
+          }}
+          return %y, %rows
+        }}
+        """
+
+
+def test_a_for_that_overruns_leaves_no_row_past_its_length() -> None:
+    assert run(overrunning(4), 3, 1) == [8, [1, 2, 4, 0]]
+    assert run(overrunning(2), 5, 1) == [32, [1, 2]]
+    assert run(overrunning(2, "true"), 3, 1) == [8, [4, 2]]
+    assert run(overrunning(0), 3, 1) == [8, []]
+
+
 def test_loops_in_branches_in_loops() -> None:
     text = """
         graph @f(%n: i64[], %x: f32[]) {

@@ -141,3 +141,68 @@ def test_a_recurrence(run: Callable[..., Any], each: Callable[..., Any], order: 
             x, w, y = [hy.asarray(random.uniform(0.3, 1.2, s).astype("f")) for s in shapes]
             expected, found = eager(x, w, y, hy.asarray(n)), call(x, w, y, hy.asarray(n))
             assert [t.numpy().tobytes() for t in found] == [t.numpy().tobytes() for t in expected]
+
+
+def begins_with_what_it_reads(x: Any, w: Any, n: Any) -> Any:
+    y = x
+    for _ in range(n):
+        y = hy.tanh(y * y * w + x)
+    return y
+
+
+def begins_with_two_of_one(x: Any, w: Any, n: Any) -> Any:
+    y = z = x
+    for _ in range(n):
+        y, z = hy.sin(y * z) + x, 1 / (z * y + w * w + 1)
+    return y * z
+
+
+def hands_values_on(x: Any, w: Any, _n: Any) -> Any:
+    a, b = w, w * x
+    for _ in hy.arange(3):
+        a, b = b, 1 / (x * b + 1.5)
+    return a * a + b * b
+
+
+def hands_values_on_twice(x: Any, w: Any, n: Any) -> Any:
+    a, b, c = x * 1.0, x * 2.0, w * 1.0
+    for _ in range(n):
+        a, b, c = b, c, hy.tanh(c * c + x * c)
+    return a * a + b * b + c * c
+
+
+def sums_beside(x: Any, w: Any, n: Any) -> Any:
+    y, total = x, x * 0.5
+    for i in range(6):
+        y = hy.sigmoid(x + w + hy.sin(y))
+        total = total + y * x
+        if i + 1 >= n:
+            break
+    return y * y + total * total
+
+
+LOOPS = [
+    begins_with_what_it_reads,
+    begins_with_two_of_one,
+    hands_values_on,
+    hands_values_on_twice,
+    sums_beside,
+]
+
+
+@pytest.mark.parametrize("loop", LOOPS)
+def test_values_with_several_names(loop: Callable[..., Any]) -> None:
+    """What a loop begins with, and what it hands on, is one value with what it is elsewhere."""
+
+    def norm(x: Any, w: Any, n: Any) -> Any:
+        gradient = hy.grad(lambda x: hy.sum(loop(x, w, n)))(x)
+        return hy.sum(gradient * gradient)
+
+    eager = hy.grad(norm, argnums=(0, 1))
+    call = hy.hybridize(eager, ledger=False)
+    random = np.random.default_rng(7)
+    for n in (0, 1, 2, 3, 5):
+        for _ in range(4):
+            x, w = [hy.asarray(random.uniform(-1.2, 1.2, 3).astype("f")) for _ in range(2)]
+            expected, found = eager(x, w, hy.asarray(n)), call(x, w, hy.asarray(n))
+            assert [t.numpy().tobytes() for t in found] == [t.numpy().tobytes() for t in expected]

@@ -191,3 +191,22 @@ def test_python_is_not_called_again() -> None:
         found = hy.grad(hy.hybridize(f))(x, rows).numpy()
         assert len(calls) == len(rows)
         np.testing.assert_allclose(found, expected, rtol=1e-5)
+
+
+def test_a_name_that_begins_without_a_history() -> None:
+    """No gradient is asked for what it is at first, and later it is the one that is asked for."""
+
+    def f(x, start, n):
+        a, b = x * 1.0, start
+        for i in range(5):
+            a, b = 1 / (hy.tanh(hy.tanh(x)) * hy.sin(a * 0.7 - b) + 1.5), x
+            if i + 1 >= n:
+                break
+        return hy.sum(a * a + b * b)
+
+    call = hy.hybridize(hy.grad(f))
+    for seed in range(8):
+        x, start = draw(5, seed=seed), draw(5, seed=seed + 99)
+        for n in (1, 2, 3, 5):
+            expected = hy.grad(f)(x, start, i64(n)).numpy().tobytes()
+            assert call(x, start, i64(n)).numpy().tobytes() == expected
