@@ -36,7 +36,9 @@ def lower_mapped(low: Lowering, node: Node) -> None:
     if host is None:
         target = low.temporary(product.type.dtype, product.type.shape)
     else:
-        target = low.whole(results.pop(host).buffer, product.type)
+        target = low.whole(results[host].buffer, product.type)
+        if host.type.dtype is product.type.dtype:
+            results.pop(host)
     before = len(low.steps)
     kernel = node.op.name.removesuffix("_map")
     count = len(REGISTRY[kernel].operand_names)
@@ -58,7 +60,7 @@ def lower_mapped(low: Lowering, node: Node) -> None:
     for i, param in enumerate(region.params[1:]):
         places[param] = at_product + n_out + i
     outputs = {value: at_product + own + i for i, value in enumerate(results)}
-    if host is not None and host is not product:
+    if host is not None and host not in results:
         outputs[host] = at_product
     step.ops = map_ops(region, places, outputs)
     # Copies that the post-ops asked for were appended behind the product: run it last.
@@ -147,13 +149,15 @@ def append_map(low: Lowering, inputs: list[View], outputs: list[View], ops: list
 
 
 def _host(region: Graph, product: Value) -> Value | None:
-    """A result of ``region`` in whose place the product may wait to be read."""
+    """A result of ``region`` in whose place the product may wait to be read: of its dtype, if any."""
     last_read = max(at for at, node in enumerate(region.nodes) if product in node.operands)
-    for node in region.nodes[last_read:]:
-        for value in node.results:
-            if value in region.results and value.type.dtype is product.type.dtype:
+    dtype, found = product.type.dtype, None
+    for value in [v for node in region.nodes[last_read:] for v in node.results]:
+        if value in region.results and value.type.dtype.itemsize == dtype.itemsize:
+            if value.type.dtype is dtype:
                 return value
-    return None
+            found = found or value
+    return found
 
 
 def map_ops(region: Graph, places: dict[Value, int], outputs: dict[Value, int]) -> list[MapOp]:

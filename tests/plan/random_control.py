@@ -54,21 +54,23 @@ def _while(regions: Any, go: Any, *operands: Any, carried: int, length: int) -> 
 
 
 def _for(
-    regions: Any, count: Any, *operands: Any, carried: int, length: int, reverse: bool, sliced: int
-) -> list[hy.Tensor]:
+    regions: Any, count: Any, *operands: Any, carried: int, length: int, reverse: bool, sliced: int,
+    overruns: bool, **_facts: Any,
+) -> list[hy.Tensor]:  # fmt: skip
     values, sources = list(operands[:carried]), operands[carried : carried + sliced]
     rest = operands[carried + sliced :]
     types = [v.type for v in regions[0].results[carried:]]
     rows: list[list[Any]] = [[None] * length for _ in types]
     n = max(count.item(), 0)
-    if sliced or types:
+    if (sliced or types) and not overruns:
         n = min(n, length)
     for i in reversed(range(n)) if reverse else range(n):
         index = hy.asarray(np.asarray(i))
         found = run_by_hand(regions[0], (index, *values, *[s[i] for s in sources], *rest))
         values = found[:carried]
         for kept, row in zip(rows, found[carried:], strict=True):
-            kept[i] = row
+            if i < length:
+                kept[i] = row
     return [*values, *map(_stacked, rows, types)]
 
 
@@ -255,6 +257,7 @@ class _Writer:
         results = self.apply(
             "for", count, *given, *slices, *outer, carried=len(carried), length=length,
             reverse=self.draw(st.booleans()), sliced=len(slices), regions=(body,),
+            overruns=not slices and self.draw(st.booleans()),
         )  # fmt: skip
         self.values += results[: len(carried)]
         self.stacks(results[len(carried) :], count, length)

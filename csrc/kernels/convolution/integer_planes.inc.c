@@ -1,6 +1,42 @@
 /* convolution/integer_planes.inc.c - copies of planes of bytes, as words of neighbours among the
  * channels; included by convolution/integer.inc.c.
  */
+typedef uint8_t  integer_bytes_16 __attribute__((vector_size(16)));
+typedef uint16_t integer_halves_8 __attribute__((vector_size(16)));
+typedef uint16_t integer_halves_16 __attribute__((vector_size(32)));
+
+/* The words of 16 adjacent places: bytes of the planes in turn. */
+static inline void integer_copy_16(uint32_t *to, const uint8_t *const *at, int64_t i, uint32_t flip,
+                                   uint16_t away)
+{
+    integer_bytes_16 line[INTEGER_PER], half[INTEGER_PER];
+    for (int e = 0; e < INTEGER_PER; e++)
+        memcpy(&line[e], at[e] + i, sizeof line[e]);
+    for (int e = 0; e < INTEGER_PER; e += 2) {
+        half[e] = __builtin_shufflevector(line[e], line[e + 1], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5,
+                                          21, 6, 22, 7, 23);
+        half[e + 1] = __builtin_shufflevector(line[e], line[e + 1], 8, 24, 9, 25, 10, 26, 11, 27, 12,
+                                              28, 13, 29, 14, 30, 15, 31);
+    }
+#if INTEGER_PER == 4
+    (void)away;
+    for (int h = 0; h < 2; h++) {
+        const integer_halves_8 low = (integer_halves_8)half[h], high = (integer_halves_8)half[2 + h];
+        const integer_halves_8 turn = (integer_halves_8){0} + (uint16_t)flip;
+        const integer_halves_8 words[2] = {
+            __builtin_shufflevector(low, high, 0, 8, 1, 9, 2, 10, 3, 11) ^ turn,
+            __builtin_shufflevector(low, high, 4, 12, 5, 13, 6, 14, 7, 15) ^ turn};
+        memcpy(to + 8 * h, words, sizeof words);
+    }
+#else
+    for (int h = 0; h < 2; h++) {
+        const integer_bytes_16 turned = half[h] ^ (integer_bytes_16)((integer_bytes_16){0} + (uint8_t)flip);
+        const integer_halves_16 words = __builtin_convertvector(turned, integer_halves_16) - away;
+        memcpy(to + 8 * h, &words, sizeof words);
+    }
+#endif
+}
+
 /* Words of `n` places, `stride` apart, of adjacent planes; `last` of these are there. */
 static inline __attribute__((always_inline)) void
 integer_copy(const integer_job *job, uint32_t *to, const uint8_t *from, int64_t n, int64_t stride,
@@ -15,6 +51,8 @@ integer_copy(const integer_job *job, uint32_t *to, const uint8_t *from, int64_t 
     const uint32_t flip = turn * (INTEGER_PER == 4 ? 0x01010101u : 0x00010001u);
     const v_u16 away = v_splat_u16(INTEGER_PER == 4 ? 0 : (uint16_t)job->zero);
     int64_t i = 0;
+    for (; stride == 1 && i + 16 <= n; i += 16)
+        integer_copy_16(to + i, at, i, flip, INTEGER_PER == 4 ? 0 : (uint16_t)job->zero);
     /* Of two places in 16 bits the first is in the lower half; what follows the last may not be. */
     for (; stride <= 2 && i + INTEGER_LANES + (stride == 2) <= n; i += INTEGER_LANES) {
         v_u32 word = {0};

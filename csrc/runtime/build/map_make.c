@@ -187,6 +187,17 @@ static bool may_replace(const maker *m, int32_t o, int32_t k)
         && hyb_same_shape(in, out);
 }
 
+/* Whether post-ops write output `o` where the kernel's first result lies, `k`, which none reads then. */
+static bool may_follow(const maker *m, int32_t o, int32_t k)
+{
+    const hyb_layout *out = &m->operands[o].layout, *in = &m->operands[k].layout;
+    return m->kernel && !m->map->feeds && k == m->step->n_in && is_output(m, o)
+        && o >= k + m->kernel->n_out && m->uses[o].first_write >= m->uses[k].last_read
+        && m->uses[k].first_write < 0 && hyb_is_contiguous(in) && hyb_same_shape(in, out)
+        && hyb_itemsize(in->dtype) == hyb_itemsize(out->dtype)
+        && hyb_coincide(m->builder, &m->operands[o], &m->operands[k]);
+}
+
 /* An output may replace an input.  If an op reads the input after the output was written, it must
  * find the old bytes: they are gathered before. */
 static hyb_status check_overlaps(maker *m)
@@ -196,7 +207,8 @@ static hyb_status check_overlaps(maker *m)
             const bool kernels_own =
                 m->kernel && k < m->step->n_in && o < m->step->n_in + m->kernel->n_out;
             if (k == o || kernels_own
-                || !hyb_operands_meet(m->builder, &m->operands[o], &m->operands[k]))
+                || !hyb_operands_meet(m->builder, &m->operands[o], &m->operands[k])
+                || may_follow(m, o, k) || may_follow(m, k, o))
                 continue;
             if (!may_replace(m, o, k)
                 || !hyb_coincide(m->builder, &m->operands[o], &m->operands[k]))
