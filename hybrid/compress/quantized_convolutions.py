@@ -47,10 +47,29 @@ def static_convolution(
     """
     q, scale = weight
     spatial = q.ndim - 2
+    x, geometry = only_read(x, q, geometry)
     steps = activations.quantized(x)
     sums = conv_integer(steps, q, zero=activations.zero, **geometry)
     factor = before(ops.multiply(activations.scale, scale), spatial)
     return made_of_integers(scaled(sums, factor, None, before(bias, spatial)), x)
+
+
+def only_read(
+    x: Tensor, q: Tensor, geometry: dict[str, Any]
+) -> tuple[Tensor, dict[str, Any]]:
+    """``x`` without the places that a kernel of one place steps over, so that none is quantized."""
+    rank = q.ndim - 2
+    strides, widths = (entries(rank, geometry[name]) for name in ("stride", "padding"))
+    if max(q.shape[2:]) > 1 or any(widths) or max(strides) == 1:
+        return x, geometry
+    return x[(..., *[slice(None, None, step) for step in strides])], {**geometry, "stride": 1}
+
+
+def entries(rank: int, given: Any) -> tuple[Any, ...]:
+    """What is ``given`` for each of ``rank`` axes, or for all of them; "valid" is 0."""
+    if given == "valid":
+        given = 0
+    return tuple(given) if isinstance(given, (tuple, list)) else (given,) * rank
 
 
 def padded(layer: Any, x: Tensor) -> tuple[Tensor, dict[str, Any]]:

@@ -216,7 +216,8 @@ def overwrites(step: Step, output: View, host: Buffer) -> bool:
         return source.buffer.root is host and whole and not others and _covers(output)
     if not step.ops:
         return False
-    read = output is step.outputs[0] or any(v.buffer.root is host for v in step.inputs)
+    own = output.buffer.root is step.outputs[0].buffer.root  # or where the kernel writes first
+    read = own or any(v.buffer.root is host for v in step.inputs)
     if step.kernel is not None and read:  # by the kernel whose post-ops these are
         return False
     operands = step.operands

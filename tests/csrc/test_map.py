@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
 from hybrid._native import lib
 
-from tests.csrc.specs import TILES, Spec, find, map_spec, pointer, run, run_map
+from tests.csrc.specs import TILES, NativeFailure, Spec, find, map_spec, pointer, run, run_map
 
 TILE = lib.HYB_TILE
 SHAPES = [
@@ -233,6 +234,42 @@ def test_post_ops(n: int, extra: str) -> None:
     run(spec.create(), x, w, out, flags, base)
     assert np.array_equal(out, -(product + bias))
     assert np.array_equal(flags, product + bias < bias)
+
+
+def over_the_product(ops: Any, second: int) -> tuple[Spec, Any, Any, Any]:
+    """``int(x @ w)``, where the product lies, or ``second`` bytes behind; and ``-(x @ w)``."""
+    x, w = floats(1, 33, 20), floats(1, 20, 40)
+    product = np.empty((1, 33, 40), np.float32)
+    spec = Spec()
+    slots = [spec.external(n) for n in (x.nbytes, w.nbytes, product.nbytes + 64, product.nbytes)]
+    spec.step(
+        [(slots[0], x), (slots[1], w)],
+        [(slots[2], product), (slots[2], product.view(np.int32)), (slots[3], product)],
+        find("matmul", "float32"),
+        ops,
+    )
+    spec.operands[3]["offset"] = second
+    return spec, x, w, np.empty(33 * 40 + 16, np.float32)
+
+
+CAST = find("cast_i32", "float32"), [2], [3]
+MINUS = find("negative", "float32"), [2], [4]
+
+
+def test_post_ops_write_where_the_product_was() -> None:
+    spec, x, w, out = over_the_product([MINUS, CAST], 0)
+    negative = np.empty((1, 33, 40), np.float32)
+    run(spec.create(), x, w, out, negative)
+    found = out[: 33 * 40].view(np.int32).reshape(1, 33, 40)
+    assert np.array_equal(found, (-negative).astype(np.int32))
+    np.testing.assert_allclose(-negative, x @ w, rtol=1e-5)
+
+
+@pytest.mark.parametrize(("ops", "second"), [([CAST, MINUS], 0), ([MINUS, CAST], 64)])
+def test_post_ops_do_not_write_over_a_product_that_is_read(ops: Any, second: int) -> None:
+    spec, *_ = over_the_product(ops, second)
+    with pytest.raises(NativeFailure, match="overlaps operand"):
+        spec.create()
 
 
 def test_tiles_of_every_number() -> None:

@@ -244,9 +244,9 @@ static void N(blocked_results)(const N(blocked_job) *blocked, const conv_block *
     const conv_shape *s = &job->shape;
     const int64_t plane = s->result_plane, apart = N(blocked_apart)(plane);
     const int64_t corner = block->high * s->axis[2].count + block->wide;
-    const int64_t lines = blocked->blocked ? 1 : block->rows;
-    const int64_t length = block->columns / lines;
-    const int64_t down = s->axis[1].stride * blocked->pitch;
+    const int64_t down = s->axis[1].stride * blocked->pitch, wide = s->axis[2].count;
+    const bool one = blocked->blocked || down == wide * blocked->step; /* lines follow each other */
+    const int64_t lines = one ? 1 : block->rows, length = block->columns / lines;
     for (int64_t band = begin; band < end; band++) {
         const int64_t last = matmul_smaller((band + 1) * BLOCKED_BAND, s->rows);
         for (int64_t row = band * BLOCKED_BAND; row < last; row += 2 * LANES) {

@@ -1,41 +1,73 @@
 /* convolution/integer_planes.inc.c - copies of planes of bytes, as words of neighbours among the
  * channels; included by convolution/integer.inc.c.
  */
+#if HYB_VECTOR_BYTES < 64
+#define INTEGER_COPIES_8 1
+
+typedef uint8_t  integer_bytes_8 __attribute__((vector_size(8)));
 typedef uint8_t  integer_bytes_16 __attribute__((vector_size(16)));
 typedef uint16_t integer_halves_8 __attribute__((vector_size(16)));
 typedef uint16_t integer_halves_16 __attribute__((vector_size(32)));
 
-/* The words of 16 adjacent places: bytes of the planes in turn. */
-static inline void integer_copy_16(uint32_t *to, const uint8_t *const *at, int64_t i, uint32_t flip,
-                                   uint16_t away)
+/* Bytes of two planes in turn: of 8 adjacent places, or of every other one of 16. */
+static inline integer_bytes_16 integer_two_planes(const uint8_t *a, const uint8_t *b, bool adjacent)
 {
-    integer_bytes_16 line[INTEGER_PER], half[INTEGER_PER];
-    for (int e = 0; e < INTEGER_PER; e++)
-        memcpy(&line[e], at[e] + i, sizeof line[e]);
-    for (int e = 0; e < INTEGER_PER; e += 2) {
-        half[e] = __builtin_shufflevector(line[e], line[e + 1], 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5,
-                                          21, 6, 22, 7, 23);
-        half[e + 1] = __builtin_shufflevector(line[e], line[e + 1], 8, 24, 9, 25, 10, 26, 11, 27, 12,
-                                              28, 13, 29, 14, 30, 15, 31);
+    integer_bytes_8 x, y;
+    integer_halves_8 pairs[2];
+    if (!adjacent) {
+        memcpy(&pairs[0], a, sizeof pairs[0]);
+        memcpy(&pairs[1], b, sizeof pairs[1]);
+        return (integer_bytes_16)((pairs[0] & 0xff) | pairs[1] << 8);
     }
+    memcpy(&x, a, sizeof x);
+    memcpy(&y, b, sizeof y);
+    return __builtin_shufflevector(x, y, 0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
+}
+
+/* The words of 8 places, from the bytes of each two planes. */
+static inline void integer_put_8(uint32_t *to, const integer_bytes_16 *pairs, uint8_t turn,
+                                 uint16_t away)
+{
 #if INTEGER_PER == 4
     (void)away;
-    for (int h = 0; h < 2; h++) {
-        const integer_halves_8 low = (integer_halves_8)half[h], high = (integer_halves_8)half[2 + h];
-        const integer_halves_8 turn = (integer_halves_8){0} + (uint16_t)flip;
-        const integer_halves_8 words[2] = {
-            __builtin_shufflevector(low, high, 0, 8, 1, 9, 2, 10, 3, 11) ^ turn,
-            __builtin_shufflevector(low, high, 4, 12, 5, 13, 6, 14, 7, 15) ^ turn};
-        memcpy(to + 8 * h, words, sizeof words);
-    }
+    const integer_halves_8 low = (integer_halves_8)(pairs[0] ^ turn);
+    const integer_halves_8 high = (integer_halves_8)(pairs[1] ^ turn);
+    const integer_halves_8 words[2] = {
+        __builtin_shufflevector(low, high, 0, 8, 1, 9, 2, 10, 3, 11),
+        __builtin_shufflevector(low, high, 4, 12, 5, 13, 6, 14, 7, 15)};
 #else
-    for (int h = 0; h < 2; h++) {
-        const integer_bytes_16 turned = half[h] ^ (integer_bytes_16)((integer_bytes_16){0} + (uint8_t)flip);
-        const integer_halves_16 words = __builtin_convertvector(turned, integer_halves_16) - away;
-        memcpy(to + 8 * h, &words, sizeof words);
-    }
+    const integer_halves_16 words =
+        __builtin_convertvector(pairs[0] ^ turn, integer_halves_16) - away;
 #endif
+    memcpy(to, &words, sizeof words);
 }
+
+static inline void integer_copy_8(uint32_t *to, const uint8_t *const *at, int64_t from,
+                                  bool adjacent, uint8_t turn, uint16_t away)
+{
+    integer_bytes_16 pairs[INTEGER_PER / 2];
+    for (int e = 0; e < INTEGER_PER; e += 2)
+        pairs[e / 2] = integer_two_planes(at[e] + from, at[e + 1] + from, adjacent);
+    integer_put_8(to, pairs, turn, away);
+}
+
+static inline void integer_copy_16(uint32_t *to, const uint8_t *const *at, int64_t from,
+                                   uint8_t turn, uint16_t away)
+{
+    integer_bytes_16 low[INTEGER_PER / 2], high[INTEGER_PER / 2];
+    for (int e = 0; e < INTEGER_PER; e += 2) {
+        integer_bytes_16 x, y;
+        memcpy(&x, at[e] + from, sizeof x);
+        memcpy(&y, at[e + 1] + from, sizeof y);
+        low[e / 2] = __builtin_shufflevector(x, y, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22,
+                                             7, 23);
+        high[e / 2] = __builtin_shufflevector(x, y, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14,
+                                              30, 15, 31);
+    }
+    integer_put_8(to, low, turn, away);
+    integer_put_8(to + 8, high, turn, away);
+}
+#endif
 
 /* Words of `n` places, `stride` apart, of adjacent planes; `last` of these are there. */
 static inline __attribute__((always_inline)) void
@@ -46,13 +78,18 @@ integer_copy(const integer_job *job, uint32_t *to, const uint8_t *from, int64_t 
     const uint8_t *at[INTEGER_PER]; /* weights of channels that are not there are 0 */
     for (int e = 0; e < INTEGER_PER; e++)
         at[e] = from + (e < there ? e : 0) * plane;
-    const int bits = 32 / INTEGER_PER;
     const uint8_t turn = job->flip ^ integer_turn();
+    int64_t i = 0;
+#ifdef INTEGER_COPIES_8
+    for (; stride == 1 && i + 16 <= n; i += 16)
+        integer_copy_16(to + i, at, i, turn, (uint16_t)job->zero);
+    /* What follows the last place may not be there. */
+    for (; stride <= 2 && i + 8 + (stride == 2) <= n; i += 8)
+        integer_copy_8(to + i, at, i * stride, stride == 1, turn, (uint16_t)job->zero);
+#else
+    const int bits = 32 / INTEGER_PER;
     const uint32_t flip = turn * (INTEGER_PER == 4 ? 0x01010101u : 0x00010001u);
     const v_u16 away = v_splat_u16(INTEGER_PER == 4 ? 0 : (uint16_t)job->zero);
-    int64_t i = 0;
-    for (; stride == 1 && i + 16 <= n; i += 16)
-        integer_copy_16(to + i, at, i, flip, INTEGER_PER == 4 ? 0 : (uint16_t)job->zero);
     /* Of two places in 16 bits the first is in the lower half; what follows the last may not be. */
     for (; stride <= 2 && i + INTEGER_LANES + (stride == 2) <= n; i += INTEGER_LANES) {
         v_u32 word = {0};
@@ -74,6 +111,7 @@ integer_copy(const integer_job *job, uint32_t *to, const uint8_t *from, int64_t 
             word = (v_u32)((v_u16)word - away);
         v_store_u32(to + i, word);
     }
+#endif
     for (; i < n; i++) {
         uint32_t word = 0;
         for (int e = 0; e < INTEGER_PER; e++) {
