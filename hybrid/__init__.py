@@ -13,6 +13,7 @@ from math import pi as pi
 from hybrid import lazy_import as _lazy
 from hybrid import random as random
 from hybrid.config import cache_plans as cache_plans
+from hybrid.core import other_names as _other_names
 from hybrid.core.own_names import no_convert as no_convert
 from hybrid.core.package import __version__ as __version__
 from hybrid.core.package import include_dir as include_dir
@@ -289,10 +290,11 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _typing.Any:
-    if name in (*_lazy.MODULES, *_lazy.OPTIONAL) or f"hybrid.{name}" in _lazy.FORMER:
+    own = name not in _other_names.PACKAGE
+    if own and (name in (*_lazy.MODULES, *_lazy.OPTIONAL) or f"hybrid.{name}" in _lazy.FORMER):
         return _lazy.module(name)
     if name not in _lazy.MODULE_OF:
-        raise AttributeError(f"module 'hybrid' has no attribute {name!r}")
+        raise _other_names.missing_member(__name__, name, _other_names.PACKAGE)
     found = globals()[name] = _lazy.member(name)
     return found
 

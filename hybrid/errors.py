@@ -45,6 +45,7 @@ class HybridError(Exception):
 
     _of_capture = False  # whether eager code would not raise it
     stopped = False  # whether code that has caught it has taken its traceback away
+    place: tuple[int, str, str] | None = None  # the module passed last, the layer's path, itself
 
     def __init__(
         self, what: str, *, at: Location | None = None, why: str = "", fix: str = ""
@@ -58,6 +59,8 @@ class HybridError(Exception):
         parts = [self.what if self.at is None else f"{self.what} ({self.at})"]
         if self.at is not None and self.at.text:
             parts.append(f"    {self.at.line} | {self.at.text.strip()}")
+        if self.place is not None and self.place[1]:
+            parts.append(f"In {self.place[1]}: {self.place[2]}")
         if self.why:
             parts.append(self.why)
         if self.fix:

@@ -49,6 +49,12 @@ def test_the_readme_examples_run(tmp_path: Path) -> None:
         done = run(program, tmp_path)
         assert done.returncode == 0, done.stderr
         printed.append(done.stdout)
-    learning, settling = printed
+    learning, settling, accuracy, exported, small = printed
     assert float(learning) < 0.01  # from about 8
     assert int(settling) == 84
+    assert float(accuracy) > 0.9
+    assert (exported, small) == ("", "(1, 10)\n")
+
+
+def test_the_readme_is_read_to_its_end() -> None:
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 160

@@ -54,9 +54,7 @@ def static_convolution(
     return made_of_integers(scaled(sums, factor, None, before(bias, spatial)), x)
 
 
-def only_read(
-    x: Tensor, q: Tensor, geometry: dict[str, Any]
-) -> tuple[Tensor, dict[str, Any]]:
+def only_read(x: Tensor, q: Tensor, geometry: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
     """``x`` without the places that a kernel of one place steps over, so that none is quantized."""
     rank = q.ndim - 2
     strides, widths = (entries(rank, geometry[name]) for name in ("stride", "padding"))

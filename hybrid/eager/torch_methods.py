@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hybrid import ops, random
-from hybrid.core import types
+from hybrid.core import other_names, types
 from hybrid.core.types import DType, dtype_of, require_device
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentTypeError, DTypeError, ShapeError
@@ -328,6 +328,7 @@ def _install() -> None:
         function.__name__, function.__qualname__ = name, f"Tensor.{name}"
         function.__doc__ = function.__doc__ or f"PyTorch's ``Tensor.{name}``."
         setattr(Tensor, name, function)
+    other_names.add(Tensor, other_names.TENSOR)
 
 
 _install()

@@ -1,5 +1,8 @@
 """Layers: modules, the functions and initialisers behind them."""
 
+import typing as _typing
+
+from hybrid.core import other_names as _other_names
 from hybrid.nn import functional as functional
 from hybrid.nn import init as init
 from hybrid.nn import utils as utils
@@ -144,3 +147,7 @@ from hybrid.nn.modules.parameter import Parameter as Parameter
 from hybrid.nn.modules.parameter_container import ParameterDict as ParameterDict
 from hybrid.nn.modules.parameter_container import ParameterList as ParameterList
 from hybrid.nn.overview import summary as summary
+
+
+def __getattr__(name: str) -> _typing.Any:
+    raise _other_names.missing_member(__name__, name, _other_names.NN)

@@ -15,6 +15,9 @@ Gradients of several small batches are added up by calling ``backward()`` for ea
     average.update_parameters(net)
 """
 
+import typing as _typing
+
+from hybrid.core import other_names as _other_names
 from hybrid.nn.clip import clip_grad_norm as clip_grad_norm
 from hybrid.nn.clip import clip_grad_norm_ as clip_grad_norm_
 from hybrid.nn.clip import clip_grad_value as clip_grad_value
@@ -38,3 +41,7 @@ from hybrid.optim.rmsprop import Lion as Lion
 from hybrid.optim.rmsprop import RMSprop as RMSprop
 from hybrid.optim.sgd import SGD as SGD
 from hybrid.optim.swa_utils import ExponentialMovingAverage as ExponentialMovingAverage
+
+
+def __getattr__(name: str) -> _typing.Any:
+    raise _other_names.missing_member(__name__, name, _other_names.OPTIM)

@@ -149,7 +149,7 @@ def append_map(low: Lowering, inputs: list[View], outputs: list[View], ops: list
 
 
 def _host(region: Graph, product: Value) -> Value | None:
-    """A result of ``region`` in whose place the product may wait to be read: of its dtype, if any."""
+    """A result of ``region``, of the dtype if any, in whose place the product may wait."""
     last_read = max(at for at, node in enumerate(region.nodes) if product in node.operands)
     dtype, found = product.type.dtype, None
     for value in [v for node in region.nodes[last_read:] for v in node.results]:

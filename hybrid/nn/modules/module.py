@@ -27,6 +27,7 @@ from hybrid.ir import Graph, Value
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.nn.modules import hooks, registry
 from hybrid.nn.modules.hooks import Handle, Hook
+from hybrid.nn.modules.module_errors import missing_attribute, note_place
 from hybrid.nn.modules.parameter import Parameter
 from hybrid.nn.modules.state_dict import LoadResult, convert, load, state_of
 
@@ -67,15 +68,19 @@ class Module:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         hybridized = self._hybridized
-        if hybridized is None:
+        try:
+            if hybridized is None:
+                if self._hooks:
+                    return hooks.around(self, self._call_forward, args, kwargs)
+                if ACTIVE:
+                    return self._call_forward(*args, **kwargs)
+                return self.forward(*args, **kwargs)
             if self._hooks:
-                return hooks.around(self, self._call_forward, args, kwargs)
-            if ACTIVE:
-                return self._call_forward(*args, **kwargs)
-            return self.forward(*args, **kwargs)
-        if self._hooks:
-            return hooks.around(self, hybridized, args, kwargs)
-        return hybridized(*args, **kwargs)
+                return hooks.around(self, hybridized, args, kwargs)
+            return hybridized(*args, **kwargs)
+        except Exception as error:
+            note_place(error, self, args, kwargs)
+            raise
 
     # Attributes -------------------------------------------------------------------------------
 
@@ -128,15 +133,7 @@ class Module:
 
     def __getattr__(self, name: str) -> Any:
         """Raise AttributeError: it says so if a base was forgotten."""
-        found = registry.forgotten_init(type(self), name)
-        if found is None:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        forgetful, base = found
-        raise AttributeError(
-            f"this {type(self).__name__} has no {name!r}, which {base.__name__}.__init__ sets\n"
-            f"{forgetful.__name__}.__init__ does not call it.\n"
-            f"Fix: begin {forgetful.__name__}.__init__ with super().__init__(...)."
-        )
+        raise missing_attribute(self, name)
 
     def __delattr__(self, name: str) -> None:
         if ACTIVE and current().traces:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from types import FunctionType
 from typing import Any, TypeVar
 
 from hybrid.eager.tensor import Tensor
@@ -88,21 +87,6 @@ def clear_grad(parameter: Tensor, set_to_none: bool) -> None:
         parameter.grad = None
     elif parameter.grad is not None:
         parameter.grad = zeros_like(parameter)
-
-
-def forgotten_init(kind: type, name: str) -> tuple[type, type] | None:
-    """(who forgot, whose ``__init__`` was to set ``name``) of a module of class ``kind``, if any.
-
-    Of the classes that have an ``__init__``, the first whose does not call another one forgot.
-    """
-    having = [c for c in kind.__mro__ if isinstance(vars(c).get("__init__"), FunctionType)]
-    for at, forgetful in enumerate(having):
-        if "__init__" not in vars(forgetful)["__init__"].__code__.co_names:
-            for base in having[at + 1 :]:
-                if name in vars(base)["__init__"].__code__.co_names:
-                    return forgetful, base
-            return None
-    return None
 
 
 def nested(module: Any) -> list[tuple[Any, int]]:
