@@ -237,9 +237,21 @@ class EagerOnlyError(CaptureError):
 class UncapturedCallError(EagerOnlyError):
     """One call alone is to run eagerly: it raises, or has sizes that no plan is made for."""
 
+    def settle(self) -> None:
+        """The call runs eagerly now, or what asks for a capture without one asks once more."""
+
 
 class ModelBuiltError(UncapturedCallError):
     """A call builds modules: it runs eagerly, and others do so for good if they go on to build."""
+
+
+class FirstPassError(UncapturedCallError):
+    """A call goes over a ``loader`` of which nobody has seen a batch: eager code shows them."""
+
+    loader: Any = None
+
+    def settle(self) -> None:
+        self.loader.awaited = True
 
 
 class PathError(CaptureError):

@@ -5,6 +5,7 @@ They are the run of their call: nothing is computed twice.
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import Any
@@ -28,7 +29,7 @@ from hybrid.core.exceptions import carried
 from hybrid.core.tree import flatten, stored_items
 from hybrid.eager.tensor import Tensor
 from hybrid.eager.thread_state import STATE
-from hybrid.errors import CaptureError, EagerOnlyError, warn_author
+from hybrid.errors import CaptureError, EagerOnlyError, FirstPassError, warn_author
 from hybrid.ir.interpreter import ACTIVE, current
 from hybrid.ir.record import is_recording
 from hybrid.trace.capture.side_effects import refuse_lost
@@ -120,6 +121,20 @@ class PlanRequest:
         # Calls of other numbers wait together for a plan that takes them all.
         numbers = self.family.plans and self.family.candidates(self.call.key[1], self.call.leaves)
         return Need(CAPTURE, key, id(self.family) if numbers else None)
+
+
+def asked_twice(method: Callable[..., Any]) -> Callable[..., Any]:
+    """``method``, which captures without a call: it reads loaders that nobody has seen."""
+
+    @functools.wraps(method)
+    def asked(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return method(*args, **kwargs)
+        except FirstPassError as error:
+            error.settle()
+        return asked(*args, **kwargs)
+
+    return asked
 
 
 class UnpaidPlan(Exception):

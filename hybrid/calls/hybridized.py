@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from hybrid.calls.dynamic_axes import Axis, Declared, Table, declared_axes, require_table
-from hybrid.calls.eager_runs import LOOK, PLAIN, EagerRuns, PlanRequest, UnpaidPlan
+from hybrid.calls.eager_runs import LOOK, PLAIN, EagerRuns, PlanRequest, UnpaidPlan, asked_twice
 from hybrid.calls.executable import PlanInfo, Planned
 from hybrid.calls.families import NONE, Family, NumberInputs, Trace, covers, family_key
 from hybrid.calls.ledger import Ledger, LedgerInfo
@@ -197,6 +197,7 @@ class Hybridized(StagedCalls):
         except UnpaidPlan as unpaid:
             return self._runs.unpaid(unpaid.request, unpaid.begin)
         except UncapturedCallError as error:
+            error.settle()
             if isinstance(error, ModelBuiltError):
                 family = family_key(key, leaves)
                 self._building[family] = count = self._building.get(family, 0) + 1
@@ -419,9 +420,7 @@ class Hybridized(StagedCalls):
     ) -> Capture:  # fmt: skip
         converts = self.options["mode"] != "trace"
         members = _as_they_are
-        options: dict[str, Any] = {
-            "numbers": inputs.numbers, "opened": opened, "exports": exports,
-        }  # fmt: skip
+        options: dict[str, Any] = {"numbers": inputs.numbers, "opened": opened, "exports": exports}
         if inputs or opened or not is_straight(self.function, args, kwargs):
             with phase("import"):  # at the first capture of a process
                 from hybrid.staging.callee import resolving
@@ -470,9 +469,8 @@ class Hybridized(StagedCalls):
             raise
 
     def _name(self) -> str:
-        name = self.options["name"] or getattr(
-            self.function, "__name__", type(self.function).__name__
-        )
+        own = getattr(self.function, "__name__", type(self.function).__name__)
+        name = self.options["name"] or own
         return name if name.isidentifier() else "graph"
 
     def _warn(self, error: CaptureError) -> None:
@@ -494,6 +492,7 @@ class Hybridized(StagedCalls):
         return self.captured(args, kwargs)[1].graph
 
     @as_before
+    @asked_twice
     def captured(
         self, args: Sequence[Any], kwargs: dict[str, Any], inputs: NumberInputs = NONE,
         *, exports: bool = False,
@@ -515,6 +514,7 @@ class Hybridized(StagedCalls):
         return call, made
 
     @as_before
+    @asked_twice
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """The author's source with what becomes of each line in a call with these arguments.
 

@@ -25,6 +25,7 @@ from hybrid.random import Generator
 
 if TYPE_CHECKING:
     from hybrid.data.loops.begun_pass import BegunPass
+    from hybrid.data.loops.seen_batches import SeenBatches
     from hybrid.data.loops.walk import Walk
     from hybrid.eager.tensor import Tensor
 
@@ -142,6 +143,8 @@ class DataLoader(Supplying):
         self._walk: weakref.ref[Walk] | None = None  # the last one
         self._ahead: BegunPass | None = None  # the next pass, if a capture has begun it
         self._kinds: Any = None  # what its batches look like, and of what they were read
+        self._seen: SeenBatches | None = None  # what those of the last pass looked like
+        self.awaited = False  # whether a call has run eagerly for that
 
     def _choose_samples(
         self, batch_size: int | None, shuffle: bool, sampler: Any, batch_sampler: Any
@@ -312,7 +315,8 @@ class DataLoader(Supplying):
         return crew
 
     def __getstate__(self) -> dict[str, Any]:
-        return self.__dict__ | {"_crew": None, "_walk": None, "_ahead": None, "_kinds": None}
+        passing = ("_crew", "_walk", "_ahead", "_kinds", "_seen")
+        return self.__dict__ | dict.fromkeys(passing)
 
 
 def require_dataset(dataset: Any, has_sampler: bool) -> None:

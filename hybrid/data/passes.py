@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from hybrid.data.loops.seen_batches import SeenBatches
 from hybrid.data.sampler import (
     EVEN_BATCHES,
     OrderSampler,
@@ -190,6 +191,7 @@ class Pass:
         self.is_over = False
         self.skipped = self.position.batches
         self.reader: Reader | None = None  # that makes the batches here
+        self.seen = SeenBatches(loader)
         self.batches = self._begun(generator, self.skipped)
 
     def _seed(self) -> int:
@@ -243,6 +245,7 @@ class Pass:
         try:
             batch = next(self.batches)
         except StopIteration:
+            self.seen.end(complete=True)
             self._over()
             if self.loader._position is self.position:
                 self.loader._position = None
@@ -254,6 +257,8 @@ class Pass:
             raise
         self._require_length(None)
         self.position.batches += 1
+        self.seen.add(batch)
+        self.loader._seen = self.seen
         if self.loader.streams:
             self._count()
         return batch
@@ -288,6 +293,7 @@ class Pass:
     def _over(self, error: BaseException | None = None) -> None:
         """No more batches come; workers end, but for those that are kept and well."""
         self.batches, self.is_over = iter(()), True
+        self.seen.end(complete=False)
         if self.crew is not None and (
             not self.loader.persistent_workers or not isinstance(error, (Exception, type(None)))
         ):

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from hybrid.data.loops.seen_batches import facts_of
 from hybrid.data.passes import Pass, stateful
 from hybrid.eager.interop import asarray
 from hybrid.eager.tensor import Tensor
@@ -142,15 +143,6 @@ class BegunPass:
         """It is not wanted."""
         self.items.leave()
         self.items.end()
-
-
-def facts_of(loader: DataLoader) -> tuple[Any, ...]:
-    """What a pass over ``loader`` would be of."""
-    held = (
-        loader.dataset, loader.collate_fn, loader.batch_sampler, loader.sampler, loader._resumed,
-        loader.generator, loader.worker_init_fn,
-    )  # fmt: skip
-    return *map(id, held), loader.batch_size, loader.drop_last, loader.num_workers, loader._passes
 
 
 def _sampler_state(loader: DataLoader) -> Any:

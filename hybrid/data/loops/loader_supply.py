@@ -17,14 +17,14 @@ from hybrid.core.tree import describe, flatten
 from hybrid.core.types import tensor_type
 from hybrid.data.collate import default_collate, default_convert
 from hybrid.data.datasets.dataset import is_columns
-from hybrid.data.loops.begun_pass import facts_of
 from hybrid.data.loops.queue_pass import QueuedPass
+from hybrid.data.loops.seen_batches import MOST, facts_of
 from hybrid.data.passes import Pass, keys_of, order_sampler, own_generator
 from hybrid.data.sampler import EVEN_BATCHES, SharedBatches
 from hybrid.data.workers.worker import Job, Reader
 from hybrid.eager.execution import EAGER
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import CaptureError, DatasetError, author_location
+from hybrid.errors import CaptureError, DatasetError, FirstPassError, author_location
 from hybrid.ir import Value
 from hybrid.ir.interpreter import interpreting
 from hybrid.random import Generator, default_generator
@@ -102,13 +102,36 @@ class LoaderSupply:
                 return self.first_kinds(rest)
             facts, known = facts_of(self.loader), self.loader._kinds
             if known is None or known[0] != facts:
-                with self.reading_apart():
-                    known = self.loader._kinds = facts, self.first_kinds(rest)
+                if (found := self.kinds_seen(rest)) is None:
+                    with self.reading_apart():
+                        found = self.first_kinds(rest)
+                known = self.loader._kinds = facts, found
             return known[1]
         except NothingGiven:
             if self.length is not None:
                 raise
             return ()
+
+    def kinds_seen(self, rest: int | None) -> Kinds | None:
+        """Those of the pass before; None where they have to be read.
+
+        Raises FirstPassError where to read them may draw random numbers, until a call has run.
+        """
+        loader, seen = self.loader, self.loader._seen
+        kinds = [] if seen is None or loader.resumes_after else seen.kinds(loader)
+        if seen is None and self.draws and not loader.awaited:
+            error = FirstPassError(
+                f"nobody has seen a batch of a {type(loader.dataset).__name__}",
+                at=author_location(),
+                why="What comes before this loop may draw first, so none is read ahead.",
+                fix="call the function: it runs eagerly once",
+            )
+            error.loader = loader
+            raise error
+        if not kinds or rest is None or loader.collate_fn is default_collate:
+            smaller = [] if rest is None else [_of_size(k, self._size, rest) for k in kinds[:1]]
+            return (*kinds[:1], *smaller) or None
+        return None if seen is None or seen.last is None else (kinds[0], seen.last)
 
     @contextmanager
     def reading_apart(self) -> Iterator[None]:
@@ -169,10 +192,13 @@ class LoaderSupply:
         """Those of the first batches, where others may look unlike them; else none."""
         if self._met is None:
             self._met = ()
-            if self.length != 0 and self.varies():
+            seen = None if self.ahead else self.loader._seen
+            if self.length != 0 and self.varies() and seen and (kinds := seen.kinds(self.loader)):
+                self._met = tuple(kinds)
+            elif self.length != 0 and self.varies():
                 apart = nullcontext() if self.ahead else self.reading_apart()
                 with interpreting(EAGER), apart:
-                    batches, _ = self.peek(_MET)
+                    batches, _ = self.peek(MOST)
                     self._met = tuple([_kind(batch, self.loader) for batch in batches])
         return self._met
 
@@ -303,9 +329,6 @@ def may_differ(loader: DataLoader) -> bool:
         unknown = known_length(loader) is None and not loader.drop_last
         return own or unknown or loader.batch_size is None
     return own or type(loader.batch_sampler) not in EVEN_BATCHES
-
-
-_MET = 3  # batches that tell which axes differ
 
 
 class UnlikeBatch(DatasetError):
