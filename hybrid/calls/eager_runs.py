@@ -127,14 +127,14 @@ def asked_twice(method: Callable[..., Any]) -> Callable[..., Any]:
     """``method``, which captures without a call: it reads loaders that nobody has seen."""
 
     @functools.wraps(method)
-    def asked(*args: Any, **kwargs: Any) -> Any:
+    def run(*args: Any, **kwargs: Any) -> Any:
         try:
             return method(*args, **kwargs)
         except FirstPassError as error:
             error.settle()
-        return asked(*args, **kwargs)
+        return run(*args, **kwargs)
 
-    return asked
+    return run
 
 
 class UnpaidPlan(Exception):
