@@ -123,7 +123,7 @@ class PlanRequest:
         return Need(CAPTURE, key, id(self.family) if numbers else None)
 
 
-def asked_twice(method: Callable[..., Any]) -> Callable[..., Any]:
+def reading_loaders(method: Callable[..., Any]) -> Callable[..., Any]:
     """``method``, which captures without a call: it reads loaders that nobody has seen."""
 
     @functools.wraps(method)

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from hybrid.calls.dynamic_axes import Axis, Declared, Table, declared_axes, require_table
-from hybrid.calls.eager_runs import LOOK, PLAIN, EagerRuns, PlanRequest, UnpaidPlan, asked_twice
+from hybrid.calls.eager_runs import LOOK, PLAIN, EagerRuns, PlanRequest, UnpaidPlan, reading_loaders
 from hybrid.calls.executable import PlanInfo, Planned
 from hybrid.calls.families import NONE, Family, NumberInputs, Trace, covers, family_key
 from hybrid.calls.ledger import Ledger, LedgerInfo
@@ -492,7 +492,7 @@ class Hybridized(StagedCalls):
         return self.captured(args, kwargs)[1].graph
 
     @as_before
-    @asked_twice
+    @reading_loaders
     def captured(
         self, args: Sequence[Any], kwargs: dict[str, Any], inputs: NumberInputs = NONE,
         *, exports: bool = False,
@@ -514,7 +514,7 @@ class Hybridized(StagedCalls):
         return call, made
 
     @as_before
-    @asked_twice
+    @reading_loaders
     def explain(self, *args: Any, **kwargs: Any) -> Explanation:
         """The author's source with what becomes of each line in a call with these arguments.
 
