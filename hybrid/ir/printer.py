@@ -35,6 +35,8 @@ from hybrid.ir.graph import Graph, Node, Value, sizes_of
 
 _NAME = re.compile(r"(?!(?:inf|nan)$)[A-Za-z_]\w*", re.ASCII)  # those two are numbers
 _LOCATION_COLUMN = 64
+# Attributes that few loops have: where they are as in all others they are not shown.
+UNSHOWN: dict[str, Any] = {"overruns": False, "apart": 0, "follows": (), "begins": ()}
 
 Line = tuple[str, "Node | Graph"]
 
@@ -90,8 +92,9 @@ def _node_lines(node: Node, names: dict[Value, str], indent: str) -> Iterator[Li
     if node.operands:
         parts.append(_listed(node.operands, names))
     if node.attrs:
-        attrs = ", ".join([f"{name}={print_attribute(value)}" for name, value in node.attrs])
-        parts.append(f"{{{attrs}}}")
+        attrs = [(name, value) for name, value in node.attrs if UNSHOWN.get(name, ...) != value]
+        shown = ", ".join([f"{name}={print_attribute(value)}" for name, value in attrs])
+        parts.append(f"{{{shown}}}")
     if not node.regions:
         yield indent + " ".join(parts), node
         return
