@@ -134,6 +134,8 @@ def for_jvp(
     if stacks and not (sliced or loop.rows or overruns):
         count = ops.minimum(count, length)
     attrs = {"length": length, "reverse": reverse, "sliced": sliced + len(loop.slices)}
+    more = len(loop.slices)  # slices, before the invariants that ``begins`` counts on
+    facts["begins"] = tuple([(a, b + more * (b >= sliced)) for a, b in facts["begins"]])
     attrs |= {"overruns": overruns and bool(loop.rows), **facts}
     out = loop.run(count, operands, incoming, attrs)
     return out[0] if len(out) == 1 else out

@@ -269,3 +269,27 @@ def test_derivatives_of_both_orders(case: Case) -> None:
     hy.check_grads(case.looped, *case.args, order=2, eps=1e-5, rtol=1e-4)
     captured = hy.hybridize(case.looped, mode="trace")
     hy.check_grads(captured, *case.args, order=2, eps=1e-5, rtol=1e-4)
+
+
+def test_facts_of_rows_stay_right_beside_tangents() -> None:
+    """Slices of tangents come before the invariants that facts of the loop count on."""
+
+    def f(x: Tensor, w: Tensor) -> Tensor:
+        (y,) = loop(3, lambda _i, y, x, w: ops.tanh(y * y * w + x), [x], [x, w])
+        return ops.sum(y * y)
+
+    def unrolled(x: Tensor, w: Tensor) -> Tensor:
+        y = x
+        for _ in range(3):
+            y = ops.tanh(y * y * w + x)
+        return ops.sum(y * y)
+
+    def mixed(of: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def along(x: Tensor, w: Tensor) -> Tensor:
+            tangent = hy.jvp(lambda x: hy.grad(of)(x, w), (x,), (W,))[1]
+            return ops.sum(tangent * tangent)
+
+        return hy.grad(along, argnums=(0, 1))
+
+    for found, wanted in zip(mixed(f)(X, W), mixed(unrolled)(X, W), strict=True):
+        np.testing.assert_allclose(found.numpy(), wanted.numpy(), rtol=1e-9)
