@@ -15,6 +15,7 @@ from hybrid.compress.quantized_layers import QuantizedLayer
 from hybrid.compress.scheme import LONGEST
 from hybrid.eager.tensor import Tensor
 from hybrid.nn import functional
+from hybrid.ops.spatial.windows import padding_pairs, per_axis
 from hybrid.ops.support.dtypes import made_of_integers
 from hybrid.ops.support.operand_checks import as_tensor
 
@@ -56,18 +57,16 @@ def static_convolution(
 
 def only_read(x: Tensor, q: Tensor, geometry: dict[str, Any]) -> tuple[Tensor, dict[str, Any]]:
     """``x`` without the places that a kernel of one place steps over, so that none is quantized."""
-    rank = q.ndim - 2
-    strides, widths = (entries(rank, geometry[name]) for name in ("stride", "padding"))
-    if max(q.shape[2:]) > 1 or any(widths) or max(strides) == 1:
+    kernel, padding = q.shape[2:], geometry["padding"]
+    stride, dilation = (
+        per_axis("conv", name, geometry[name], len(kernel), least=1)
+        for name in ("stride", "dilation")
+    )
+    if max(kernel) > 1 or max(stride) == 1:
         return x, geometry
-    return x[(..., *[slice(None, None, step) for step in strides])], {**geometry, "stride": 1}
-
-
-def entries(rank: int, given: Any) -> tuple[Any, ...]:
-    """What is ``given`` for each of ``rank`` axes, or for all of them; "valid" is 0."""
-    if given == "valid":
-        given = 0
-    return tuple(given) if isinstance(given, (tuple, list)) else (given,) * rank
+    if any([max(pair) for pair in padding_pairs("conv", padding, kernel, stride, dilation)]):
+        return x, geometry
+    return x[(..., *[slice(None, None, step) for step in stride])], {**geometry, "stride": 1}
 
 
 def padded(layer: Any, x: Tensor) -> tuple[Tensor, dict[str, Any]]:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from hybrid.data.loops.seen_batches import SeenBatches
+from hybrid.data.collate import default_collate
+from hybrid.data.loops.seen_batches import SeenBatches, kind_of
 from hybrid.data.sampler import (
     EVEN_BATCHES,
     OrderSampler,
@@ -191,7 +192,7 @@ class Pass:
         self.is_over = False
         self.skipped = self.position.batches
         self.reader: Reader | None = None  # that makes the batches here
-        self.seen = SeenBatches(loader)
+        self.seen, self.latest = SeenBatches(loader), None
         self.batches = self._begun(generator, self.skipped)
 
     def _seed(self) -> int:
@@ -245,7 +246,8 @@ class Pass:
         try:
             batch = next(self.batches)
         except StopIteration:
-            self.seen.end(complete=True)
+            if self.latest is not None:
+                self.seen.last = kind_of(self.latest)
             self._over()
             if self.loader._position is self.position:
                 self.loader._position = None
@@ -259,6 +261,8 @@ class Pass:
         self.position.batches += 1
         self.seen.add(batch)
         self.loader._seen = self.seen
+        if self.loader.collate_fn is not default_collate:  # of that one the smaller kind is known
+            self.latest = batch
         if self.loader.streams:
             self._count()
         return batch
@@ -292,8 +296,7 @@ class Pass:
 
     def _over(self, error: BaseException | None = None) -> None:
         """No more batches come; workers end, but for those that are kept and well."""
-        self.batches, self.is_over = iter(()), True
-        self.seen.end(complete=False)
+        self.batches, self.is_over, self.latest = iter(()), True, None
         if self.crew is not None and (
             not self.loader.persistent_workers or not isinstance(error, (Exception, type(None)))
         ):

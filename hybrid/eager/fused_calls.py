@@ -100,7 +100,7 @@ def _evaluate(
     return [(r.type, bytes(native.view(r.content, r.type.nbytes))) for r in results]
 
 
-class _Noting(Eager):
+class Noting(Eager):
     """Eager, whose calls of ops come to ``call`` with operands that are ready for kernels."""
 
     def apply(
@@ -115,11 +115,11 @@ class _Noting(Eager):
     def call(
         self, op: Op, tensors: Sequence[Tensor], attrs: dict[str, Any], regions: tuple
     ) -> tuple[Tensor, ...]:
-        """The results of a call."""
-        raise NotImplementedError
+        """The results of a call, unrecorded."""
+        return self.run(op, tensors, op.attributes(attrs), regions)
 
 
-class _Watcher(_Noting):
+class _Watcher(Noting):
     """Eager, which notes what it does as a graph of the tensors given."""
 
     def __init__(self, given: Sequence[Tensor]) -> None:
@@ -228,7 +228,7 @@ class _Watcher(_Noting):
         return not others and launch is not None and made and given == tuple(params)
 
 
-class _GraphWriter(_Noting):
+class _GraphWriter(Noting):
     """Eager, which writes down what it is to do, of tensors without values."""
 
     def __init__(self, name: str) -> None:
@@ -365,7 +365,7 @@ def learned(call: Callable[..., Any], tensors: tuple[Tensor, ...]) -> _Recipe | 
 # Open calls -------------------------------------------------------------------------------------
 
 
-class _OpenWriter(_Noting):
+class _OpenWriter(Noting):
     """Eager, which writes the code of what it is to do, of tensors without values."""
 
     def __init__(self, code: OpenCode) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from hybrid.core.types import TensorType
-from hybrid.eager.execution import Eager, in_float32, prepare, stored_result
+from hybrid.eager.fused_calls import Noting
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Op
 from hybrid.nn.modules.module import Module
@@ -88,7 +88,7 @@ class Cost:
         self.result: Any = None  # that of the first call
 
 
-class Counter(Eager):
+class Counter(Noting):
     """Eager, which notes what every op costs with the modules whose ``forward`` it is run by."""
 
     watches = True
@@ -115,15 +115,6 @@ class Counter(Eager):
             return result
 
         return forward
-
-    def apply(
-        self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
-    ) -> Any:
-        narrow = stored_result(op, operands)
-        if narrow is not None:
-            return in_float32(self, op, operands, attrs, narrow)
-        results = self.run(op, prepare(self, op, operands), op.attributes(attrs), regions)
-        return results[0] if len(results) == 1 else results
 
     def run(
         self, op: Op, tensors: Sequence[Tensor], attrs: tuple, regions: tuple = ()

@@ -18,7 +18,7 @@ from hybrid.core.types import tensor_type
 from hybrid.data.collate import default_collate, default_convert
 from hybrid.data.datasets.dataset import is_columns
 from hybrid.data.loops.queue_pass import QueuedPass
-from hybrid.data.loops.seen_batches import MOST, facts_of
+from hybrid.data.loops.seen_batches import MOST, facts_of, kind_of
 from hybrid.data.passes import Pass, keys_of, order_sampler, own_generator
 from hybrid.data.sampler import EVEN_BATCHES, SharedBatches
 from hybrid.data.workers.worker import Job, Reader
@@ -356,16 +356,16 @@ def _of_size(kind: ItemKind, size: int | None, rest: int) -> ItemKind:
 
 
 def _kind(batch: Any, loader: DataLoader) -> ItemKind:
-    leaves, structure = flatten(batch)
-    for leaf in leaves:
-        if not isinstance(leaf, Tensor):
-            raise CaptureError(
-                f"batches of a {type(loader.dataset).__name__} hold a {type(leaf).__name__}",
-                at=author_location(),
-                why="A graph computes with tensors.",
-                fix=f"let collate_fn make tensors of it, or leave it out; or {OUTSIDE}",
-            )
-    return ItemKind(structure, tuple([leaf.type for leaf in leaves]))
+    found = kind_of(batch)
+    if found is None:
+        other = next(leaf for leaf in flatten(batch)[0] if not isinstance(leaf, Tensor))
+        raise CaptureError(
+            f"batches of a {type(loader.dataset).__name__} hold a {type(other).__name__}",
+            at=author_location(),
+            why="A graph computes with tensors.",
+            fix=f"let collate_fn make tensors of it, or leave it out; or {OUTSIDE}",
+        )
+    return found
 
 
 def _difference(found: ItemKind, wanted: ItemKind) -> str:

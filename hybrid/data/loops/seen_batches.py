@@ -1,5 +1,12 @@
 """Seen batches: what those of the last pass over a loader looked like, for the next capture.
 
+::
+
+    for x in training:
+        ...  # read ahead, since nothing comes before it
+    for x in validation:
+        ...  # known by its last pass
+
 A loop that is captured behind others cannot read a batch of its loader ahead: that would draw
 random numbers before what comes first has drawn its own.  So the call runs eagerly, its pass leaves
 here what it gave, and the next call is captured by that.
@@ -39,25 +46,17 @@ def facts_of(loader: DataLoader) -> tuple[Any, ...]:
 class SeenBatches:
     """The kinds of the first batches of a pass, and of its last one if it came to its end."""
 
-    __slots__ = ("facts", "first", "last", "latest")
+    __slots__ = ("facts", "first", "last")
 
     def __init__(self, loader: DataLoader) -> None:
         self.facts = facts_of(loader)[:-1]  # whichever pass it is
         self.first: list[ItemKind | None] = []
         self.last: ItemKind | None = None
-        self.latest: Any = None
 
     def add(self, batch: Any) -> None:
         """A ``batch`` was given."""
-        self.latest = batch
         if len(self.first) < MOST:
             self.first.append(kind_of(batch))
-
-    def end(self, *, complete: bool) -> None:
-        """No more batches are given; ``complete``: there are no more."""
-        if complete and self.latest is not None:
-            self.last = kind_of(self.latest)
-        self.latest = None
 
     def kinds(self, loader: DataLoader) -> list[ItemKind]:
         """Those of the first batches, if ``loader`` is as it was; else none."""

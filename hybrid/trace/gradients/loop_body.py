@@ -116,7 +116,7 @@ class _Variant:
         begins: bool,
     ) -> None:
         self.layout, request = layout, layout.request
-        self.is_first, self.begins = first, begins
+        self.is_first = first
         names = layout.names(first=first, begins=begins)
         tape, leaves = layout.open(graph, names)
         self.tape = tape
@@ -222,9 +222,10 @@ class _Variant:
             self.outs = []
             for at in stacked:
                 ct, type = self.slices[at], self.layout.body.params[1 + at].type
-                if ct is None:
-                    none = nothing(type) if at in self.elsewhere else ops.zeros_like(nothing(type))
-                self.outs.append((none if ct is None else plain(ct)).content)
+                if at in self.elsewhere:
+                    ct = nothing(type)
+                zeros = ops.zeros(type.shape, dtype=type.dtype)
+                self.outs.append((zeros if ct is None else plain(ct)).content)
             for at in marked:
                 ct = self.slices[at]
                 there = flag(ct is not None or at in self.elsewhere)
