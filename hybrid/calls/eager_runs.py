@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import repeat
+from operator import length_hint
 from typing import Any
 
 import numpy as np
@@ -43,6 +45,7 @@ LOOK = object()  # in place of a result: there may be a plan for the call
 _GLANCES = 64  # calls that rest may ask in vain whether they have a plan
 _GLANCE = 4e-6  # seconds that it takes to ask
 _MORE = 64  # calls that rest, for one more
+_DOZES = 63  # calls that rest, from one that is timed to the next one
 
 PLAIN = frozenset((Tensor, str, int, float, bool, type(None)))  # most of what there is
 
@@ -163,9 +166,9 @@ class EagerRuns:
     ) -> None:
         self.may_rest, self.strict = may_rest, strict
         self.function, self.name, self.table, self.ledger = function, name, table, table.ledger
-        self.resting = 0  # calls that are to run eagerly, without a look for their plan
-        self.times_rests = False  # and whether they are timed
-        self.dozes = False  # whether all that there is to do for these is to call the function
+        self.rests = False  # whether calls run eagerly, without a look for their plan
+        self.dozing: Iterator[None] = repeat(None, 0)  # see ``Ledger.doze``
+        self._left = 0  # calls that rest after those that doze
         self.glances = _GLANCES  # how many of them may still ask in vain whether they have a plan
         # Whether a plan reads or writes what holds stand-ins while others are captured.
         self.shares = False
@@ -240,29 +243,48 @@ class EagerRuns:
         """The result of a call while calls rest; LOOK if its plan is to be looked for."""
         plain = not kwargs and PLAIN.issuperset(map(type, args))
         if not plain and not takes_as_is(args, kwargs):
-            self.resting = 0
+            self._wake()
+            self._left, self.rests = 0, False
+            return LOOK
+        for _ in self.dozing:
+            return self.as_is(args, kwargs)
+        if self._left <= 0:
+            self.rests = False
             return LOOK
         ledger = self.ledger
         assert ledger is not None
-        if not self.times_rests:
-            self.resting -= 1
-            ledger.rested += 1
-            return self.as_is(args, kwargs) if self.shares else self.function(*args, **kwargs)
-        if self.glances > 0 and self._glance(args, kwargs):
+        if not ledger.times_rests:
+            self._doze(1 if self.shares else self._left)
+            return self.rested(args, kwargs)
+        glances = self.glances > 0 and bool(self.table.unpaid) and ledger.saved_by_plan > 0
+        if glances and self._glance(args, kwargs):
             return LOOK
-        self.resting -= 1
-        self.glances += self.resting % _MORE == 0
+        self._left -= 1
+        self.glances += self._left % _MORE == 0
         begin = ledger.clock()
         result = self.as_is(args, kwargs)
         ledger.slept(ledger.clock() - begin)
+        self._doze(0 if glances or self.shares else _DOZES)
         return result
+
+    def _doze(self, calls: int) -> None:
+        """Let so many of the calls that rest do no more than call the function."""
+        assert self.ledger is not None
+        calls = min(calls, self._left)
+        self._left -= calls
+        self.dozing = self.ledger.doze(calls)
+
+    def _wake(self) -> None:
+        """Let no call doze any more; they rest nevertheless."""
+        self._left += length_hint(self.dozing)
+        self._doze(0)
 
     def _glance(self, args: Sequence[Any], kwargs: dict[str, Any]) -> bool:
         """Whether an open capture has a plan for the sizes of a call; what it saves pays to ask."""
         ledger, kinds = self.ledger, plain_kinds(args, kwargs)
         made = None if kinds is None else self.table.unpaid.get(kinds)
         assert ledger is not None
-        if made is None or ledger.saved_by_plan <= 0:
+        if made is None:
             return False
         with STATE:
             found = made.bound(args) is not None
@@ -272,11 +294,9 @@ class EagerRuns:
 
     def _rest(self, calls: int) -> None:
         """Let so many calls run without a look for their plans."""
-        if calls:
-            assert self.ledger is not None
-            self.times_rests = self.ledger.times_rests
-            self.dozes = not (self.times_rests or self.shares)
-        self.resting = max(self.resting, calls) if self.may_rest else 0
+        self._wake()
+        self._left = max(self._left, calls) if self.may_rest else 0
+        self.rests = self._left > 0
 
     # Calls of which there is a plan -----------------------------------------------------------
 
@@ -303,7 +323,7 @@ class EagerRuns:
             begin = ledger.clock()
             result = planned.run(*given)
             ledger.ran(planned, ledger.clock() - begin + look)
-        rest = ledger.settle(planned, rests=self.resting > 0)
+        rest = ledger.settle(planned, rests=self.rests)
         if rest:
             self._rest(rest)
             self._warn(ledger.slower(planned))
@@ -356,7 +376,7 @@ class EagerRuns:
         group = id(planned.opened or planned)
         ledger.enter(planned, request.need, seconds, group, imports=imports)
         self.shares |= planned.shares
-        self.dozes = False
+        self._wake()
         return planned
 
     def unpaid(self, request: PlanRequest, begin: float) -> Any:

@@ -126,15 +126,14 @@ class Hybridized(StagedCalls):
                 return interpreter.converted(self.function, optional=True)(*args, **kwargs)
             if interpreter.batches or interpreter.queues:
                 return self._general(args, kwargs)
-        elif (runs := self._runs).resting:
-            if runs.dozes and not kwargs:
+        elif (runs := self._runs).rests:
+            if not kwargs:
                 for value in args:
                     if value.__class__ not in PLAIN:
                         break
                 else:
-                    runs.resting -= 1
-                    runs.ledger.rested += 1
-                    return self.function(*args)
+                    for _ in runs.dozing:
+                        return self.function(*args)
             result = runs.rested(args, kwargs)
             if result is not LOOK:
                 return result

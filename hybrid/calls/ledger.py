@@ -12,8 +12,10 @@ from __future__ import annotations
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from itertools import repeat
 from math import ceil, inf, prod
+from operator import length_hint
 from typing import Any, NamedTuple
 
 from hybrid.core.dataclass import dataclass, field
@@ -26,7 +28,7 @@ LOOKING = 0.1 * CREDIT  # for plans that are not there
 SPARE = CREDIT - AT_ONCE - LOOKING  # for what is not measured
 ADVANCE = SPARE  # for sizes of a capture whose plans are known to be faster
 SHARE = 0.05  # of the time of eager code, that may be lost
-LOOKS = 0.01  # of it, for plans that are not there
+LOOKS = 0.005  # of it, for plans that are not there
 SAMPLED = 0.01  # of the time of all calls, that eager calls may take which are there to be timed
 
 _MOST_SAMPLES = 12  # eager calls in place of one plan
@@ -213,7 +215,9 @@ class Ledger:
         self.hybridized = self.eager = 0.0
         self.saved = 0.0  # by calls that ran as plans
         self.unpaid = 0.0  # by captures and bindings, each by itself, and not saved
-        self.eager_calls = self.rested = 0
+        self.eager_calls = 0
+        self._awake = self._dozes = 0  # calls that have rested, and that may doze now
+        self._dozing = repeat(None, 0)
         self.eager_seconds = self.look_seconds = self.sampled_seconds = 0.0
         self.waiting: dict[Hashable, EagerTime] = {}
         self.waited: dict[Hashable, float] = {}  # seconds of eager calls for want of a plan
@@ -359,10 +363,31 @@ class Ledger:
         self.hybridized += seconds
         self._count(planned)
 
+    def doze(self, calls: int) -> Iterator[None]:
+        """What has one item for each of so many calls that rest: who takes one is not seen."""
+        self._awake, self._dozes = self.rested, calls
+        self._dozing = repeat(None, calls)
+        return self._dozing
+
+    @property
+    def _dozed(self) -> int:
+        """The calls of the last doze, by now."""
+        return self._dozes - length_hint(self._dozing)
+
+    @property
+    def rested(self) -> int:
+        """The calls that rested and were not timed."""
+        return self._awake + self._dozed
+
     def slept(self, seconds: float) -> None:
-        """A call that rests has taken ``seconds``."""
+        """A call that rests has taken ``seconds``; those of the last doze were not timed.
+
+        Each of these is taken to be as short as it, or as a typical call where that is shorter.
+        """
+        typical = self.eager_call
         self.eager_calls += 1
         self.eager_seconds += seconds
+        seconds += self._dozed * (seconds if typical is None else min(seconds, typical))
         self.eager += seconds
         self.hybridized += seconds + _WAY
 
@@ -375,7 +400,7 @@ class Ledger:
 
     @property
     def times_rests(self) -> bool:
-        """Whether calls that rest are timed: where that takes little of their time.
+        """Whether some of the calls that rest are timed: where that takes little of their time.
 
         Others count for nothing.
         """

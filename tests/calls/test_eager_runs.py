@@ -122,6 +122,42 @@ def test_calls_rest_where_looks_are_in_vain() -> None:
     assert looks * 5e-5 <= 0.1 * CREDIT + 0.011 * 4000 * 1e-4
 
 
+@pytest.mark.parametrize("eager", [1e-5, 1e-3])
+def test_few_calls_that_rest_are_timed_and_all_are_counted(eager: float) -> None:
+    timed = Timed(named, capture=0.02, eager=eager, plan=eager)
+    runs = timed.hybridized._runs
+    with pytest.warns(UserWarning, match="named runs eagerly"):
+        for i in range(60):
+            timed.hybridized(X, f"a{i}")
+    runs._rest(300)
+    reads, clock = 0, runs.ledger.clock
+
+    def counted() -> float:
+        nonlocal reads
+        reads += 1
+        return clock()
+
+    runs.ledger.clock = counted
+    for i in range(300):
+        timed.hybridized(X, mode=f"b{i}") if i % 2 else timed.hybridized(X, f"b{i}")
+        assert timed.ledger.calls == 61 + i
+    assert reads == (0 if eager < 1e-4 else 2 * 5)  # of calls 0, 64, 128 and so on
+    timed.hybridized(X, "c")  # is looked for
+    assert reads > 10 or eager < 1e-4
+    assert timed.ledger.calls == 361
+
+
+def test_no_call_dozes_that_is_given_an_array() -> None:
+    timed = Timed(named, capture=0.02, eager=1e-5, plan=1e-5)
+    with pytest.warns(UserWarning, match="named runs eagerly"):
+        for i in range(60):
+            timed.hybridized(X, f"a{i}")
+    timed.hybridized._runs._rest(300)
+    timed.hybridized(X, "a")
+    assert isinstance(timed.hybridized(np.ones(3, np.float32), "a"), hy.Tensor)
+    assert isinstance(timed.hybridized(np.ones(3, np.float32), mode="a"), hy.Tensor)
+
+
 class Sums:
     """A tensor that has another number of rows each time, in an attribute."""
 

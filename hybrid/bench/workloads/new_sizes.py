@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -20,19 +21,32 @@ BEFORE = (16, 17, 18, 63)  # sizes that are met before, the last with what is lo
 
 
 class Fresh:
-    """Times calls of a function at sizes that come once, or at one size."""
+    """Times calls of a function at sizes that come once."""
 
     def __init__(self, call: Callable[..., Any], sizes: Iterator[int]) -> None:
         self.call, self.sizes = call, sizes
 
+    def some(self, count: int) -> list[int]:
+        """The sizes of ``count`` calls."""
+        return list(itertools.islice(self.sizes, count))
+
     def sample(self, count: int) -> float:
         """The seconds that ``count`` runs of ``PER_RUN`` calls take."""
-        sizes = list(itertools.islice(self.sizes, count * PER_RUN))
-        given = [(hy.ones((n, 2)), hy.zeros((n, 2))) for n in sizes]
+        given = [(hy.ones((n, 2)), hy.zeros((n, 2))) for n in self.some(count * PER_RUN)]
         start = time.process_time()
         for x, y in given:
             self.call(x, y)
         return time.process_time() - start
+
+
+class Known(Fresh):
+    """Times calls at one of the sizes, met before: what is larger takes longer for itself."""
+
+    def some(self, count: int) -> list[int]:
+        n = next(self.sizes)
+        for _ in range(32):
+            self.call(hy.ones((n, 2)), hy.zeros((n, 2)))
+        return [n] * count
 
 
 def network() -> tuple[Callable[..., Any], Callable[..., Any]]:
@@ -55,10 +69,6 @@ def network() -> tuple[Callable[..., Any], Callable[..., Any]]:
     return loss, step
 
 
-def one_size() -> Iterator[int]:
-    return itertools.repeat(64)
-
-
 def new_sizes() -> Iterator[int]:
     return itertools.count(64)
 
@@ -67,9 +77,10 @@ def eager() -> Case:
     loss, _ = network()
     for n in (*BEFORE, *[64] * 32):
         loss(hy.ones((n, 2)), hy.zeros((n, 2)))
+    sizes = new_sizes()
     return Case(
         label="eager loss",
-        ways={"known": Fresh(loss, one_size()), "new": Fresh(loss, new_sizes())},
+        ways={"known": Known(loss, sizes), "new": Fresh(loss, sizes)},
         check=dict,
         targets={"new": (Target(1.3),)},
         parts=PER_RUN,
@@ -91,9 +102,10 @@ def bound(label: str, which: int, budget: float) -> Case:
             require_same_bits(label, other(x, y), opened(x, y))
         return {}
 
+    sizes = new_sizes()
     return Case(
         label=label,
-        ways={"eager": Fresh(plain, one_size()), "bound": Fresh(captured, new_sizes())},
+        ways={"eager": Known(plain, sizes), "bound": Fresh(captured, sizes)},
         check=check,
         budgets={"bound": budget},
         parts=PER_RUN,
@@ -102,19 +114,21 @@ def bound(label: str, which: int, budget: float) -> Case:
     )
 
 
-def resting() -> Case:
+def resting(label: str, *layers: nn.Module) -> Case:
     """A function of texts, each of which is another key: its calls rest."""
-    layer = nn.Linear(8, 4)
+    net = nn.Sequential(*layers)
 
     def named(x: Any, name: str) -> Any:
-        return layer(x).sum() * len(name)
+        return net(x).sum() * len(name)
 
     captured, x = hy.hybridize(named), hy.ones((4, 8))
     names = map(str, itertools.count())
-    for name in itertools.islice(names, 200):
-        captured(x, name)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # that its calls run eagerly
+        for name in itertools.islice(names, 300):
+            captured(x, name)
     return Case(
-        label="calls that rest",
+        label=label,
         ways={"eager": lambda: named(x, next(names)), "rests": lambda: captured(x, next(names))},
         check=dict,
         targets={"rests": (Target(1.02),)},
@@ -134,5 +148,6 @@ def sizes_met_first() -> list[Case]:
         eager(),
         bound("open loss", 0, 0.3e-3),
         bound("open training step", 1, 1e-3),
-        resting(),
+        resting("a layer that rests", nn.Linear(8, 4)),
+        resting("a network that rests", *[nn.Linear(8, 8) for _ in range(16)]),
     ]
