@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Iterable
 from types import FrameType, TracebackType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -40,12 +40,21 @@ class Location:
         return Location(path, int(line)) if path and line.isdecimal() else None
 
 
+class Place(NamedTuple):
+    """Where in a model an error was raised."""
+
+    module: int  # the id of the one that it passed last
+    path: str  # of the layer from there
+    layer: str  # its settings, and what it got
+    says: bool  # whether that tells what is wrong
+
+
 class HybridError(Exception):
     """Base class; ``why``, ``fix`` and ``at`` are optional but expected."""
 
     _of_capture = False  # whether eager code would not raise it
     stopped = False  # whether code that has caught it has taken its traceback away
-    place: tuple[int, str, str] | None = None  # the module passed last, the layer's path, itself
+    place: "Place | None" = None  # in a model
 
     def __init__(
         self, what: str, *, at: Location | None = None, why: str = "", fix: str = ""
@@ -59,8 +68,8 @@ class HybridError(Exception):
         parts = [self.what if self.at is None else f"{self.what} ({self.at})"]
         if self.at is not None and self.at.text:
             parts.append(f"    {self.at.line} | {self.at.text.strip()}")
-        if self.place is not None and self.place[1]:
-            parts.append(f"In {self.place[1]}: {self.place[2]}")
+        if self.place is not None and (self.place.path or self.place.says):
+            parts.append(f"In {self.place.path}: {self.place.layer}".removeprefix("In : "))
         if self.why:
             parts.append(self.why)
         if self.fix:
@@ -440,13 +449,15 @@ def domain_error(subject: str, value: str) -> ArgumentError:
 
 
 _PACKAGE = FOLDER + os.sep
+_GENERATED = (_PACKAGE, "<frozen", "<binding>", "<record>", "<open call>")  # code of this package
+_SHOWN = 2  # frames of this package behind the author's last one, in errors that it does not mean
 
 
 def author_frame(frame: FrameType | None) -> FrameType | None:
     """``frame`` or the innermost one around it that does not run this package's own code."""
     while frame is not None:
         path = frame.f_code.co_filename
-        if not path.startswith((_PACKAGE, "<frozen", "<binding>")):
+        if not path.startswith(_GENERATED):
             return frame
         frame = frame.f_back
     return None
@@ -468,6 +479,38 @@ def author_location() -> Location | None:
         return None
     path, line = frame.f_code.co_filename, frame.f_lineno
     return Location(path, line, linecache.getline(path, line).strip())
+
+
+def shorten(error: BaseException) -> None:
+    """Leave frames of this package out of the traceback of ``error``, which goes to the author.
+
+    Those of others stay, and the first one, which is about to be left.  Errors that are not the
+    package's own say less, so the last frames stay, too.  ``HYBRID_TRACEBACK=full`` keeps all.
+    """
+    if os.environ.get("HYBRID_TRACEBACK") == "full":
+        return
+    seen: set[int] = set()
+    chain: BaseException | None = error
+    while chain is not None and id(chain) not in seen:
+        seen.add(id(chain))
+        if chain.__traceback__ is not None:
+            _shorten(chain.__traceback__, 0 if isinstance(chain, HybridError) else _SHOWN)
+        chain = chain.__cause__ or chain.__context__
+
+
+def _shorten(kept: TracebackType, shown: int) -> None:
+    """Leave frames of this package out behind ``kept``, all but the last ``shown`` at the end."""
+    behind: list[TracebackType] = []
+    trace = kept.tb_next
+    while trace is not None:
+        behind.append(trace)
+        if not trace.tb_frame.f_code.co_filename.startswith(_GENERATED):
+            kept.tb_next = kept = trace
+            behind.clear()
+        trace = trace.tb_next
+    kept.tb_next = None
+    for trace in behind[len(behind) - min(shown, len(behind)) :]:
+        kept.tb_next = kept = trace
 
 
 # Those that a kernel raises for what it finds in its operands, as eager code does.

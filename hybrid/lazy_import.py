@@ -140,6 +140,7 @@ _ABOVE = {  # what lower folders call of those above them, by the modules that h
     "hybrid.autodiff.tape": ("backward",),
     "hybrid.eager.data_view": ("view_of", "write_data"),
     "hybrid.eager.fused_calls": ("learned", "local_plan", "opened", "watched"),
+    "hybrid.eager.numpy_protocols": ("array_function", "array_ufunc"),
     "hybrid.eager.open_launch": ("run_open",),
     "hybrid.memory.bfloat16": ("exported", "imported"),
     "hybrid.explain.page": ("explanation_fragment", "explanation_page"),

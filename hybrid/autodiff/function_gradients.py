@@ -13,7 +13,7 @@ from hybrid.core.tree import describe, flatten, tree_map, unflatten
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
-from hybrid.ir.interpreter import current
+from hybrid.ir.interpreter import authors_call, current, outward
 from hybrid.ir.record import AnyRecord, differentiating, keeping_operands, recording
 from hybrid.ops.communication.layout_op import in_layout
 
@@ -126,29 +126,33 @@ def value_and_grad(
     varied = Varied.by(argnums)
 
     def differentiated(*args: Any, **kwargs: Any) -> Any:
-        given, variables, roots = varied.arguments(args)
-        with differentiating():
-            value = current().converted(function)(*given, **kwargs)
-            if has_aux and not (isinstance(value, tuple) and len(value) == 2):
-                raise ArgumentTypeError(
-                    f"the function returned {describe(flatten(value)[1])}, not a pair",
-                    why="With has_aux=True the result is (scalar, aux).",
-                    fix="return such a pair, or leave has_aux out",
-                )
-            out = value[0] if has_aux else value
-            if not isinstance(out, Tensor):
-                raise ArgumentTypeError(
-                    f"the function returned {type(out).__name__}, not a tensor",
-                    fix="return a scalar tensor, or use has_aux=True for (scalar, aux)",
-                )
-            if out.type.rank:
-                raise ShapeError(
-                    f"the function returned {out.type}, not a scalar",
-                    why="A gradient belongs to one number.",
-                    fix="sum the result, or use hybrid.vjp",
-                )
-            grads = pulled([(out.record, seed_for(out, None))], variables, roots)
-        return detached(value, roots), varied.trees(given, grads)
+        try:
+            given, variables, roots = varied.arguments(args)
+            with differentiating():
+                value = current().converted(function)(*given, **kwargs)
+                if has_aux and not (isinstance(value, tuple) and len(value) == 2):
+                    raise ArgumentTypeError(
+                        f"the function returned {describe(flatten(value)[1])}, not a pair",
+                        why="With has_aux=True the result is (scalar, aux).",
+                        fix="return such a pair, or leave has_aux out",
+                    )
+                out = value[0] if has_aux else value
+                if not isinstance(out, Tensor):
+                    raise ArgumentTypeError(
+                        f"the function returned {type(out).__name__}, not a tensor",
+                        fix="return a scalar tensor, or use has_aux=True for (scalar, aux)",
+                    )
+                if out.type.rank:
+                    raise ShapeError(
+                        f"the function returned {out.type}, not a scalar",
+                        why="A gradient belongs to one number.",
+                        fix="sum the result, or use hybrid.vjp",
+                    )
+                grads = pulled([(out.record, seed_for(out, None))], variables, roots)
+            return detached(value, roots), varied.trees(given, grads)
+        except Exception as error:
+            outward(error)
+            raise
 
     return differentiated
 
@@ -160,12 +164,17 @@ def grad(
     both = value_and_grad(function, argnums, has_aux)
 
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        value, grads = both(*args, **kwargs)
-        return (grads, value[1]) if has_aux else grads
+        try:
+            value, grads = both(*args, **kwargs)
+            return (grads, value[1]) if has_aux else grads
+        except Exception as error:
+            outward(error)
+            raise
 
     return gradient
 
 
+@authors_call
 def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple]]:
     """``(function(*primals), pullback)``; the pullback maps a cotangent to one per primal."""
     leaves, structure = flatten(primals)
@@ -177,20 +186,25 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
     records = [t.record for t in outputs]
 
     def pullback(ct: Any) -> tuple:
-        cts, its_structure = flatten(ct)
-        if its_structure != out_structure:
-            raise ArgumentTypeError(
-                f"the cotangent has structure {describe(its_structure)}, "
-                f"the function's result {describe(out_structure)}"
-            )
-        seeds = [seed_for(t, c) for t, c in zip(outputs, cts, strict=True)]
-        with differentiating():
-            pairs = list(zip(records, seeds, strict=True))
-            return unflatten(structure, pulled(pairs, variables, roots))
+        try:
+            cts, its_structure = flatten(ct)
+            if its_structure != out_structure:
+                raise ArgumentTypeError(
+                    f"the cotangent has structure {describe(its_structure)}, "
+                    f"the function's result {describe(out_structure)}"
+                )
+            seeds = [seed_for(t, c) for t, c in zip(outputs, cts, strict=True)]
+            with differentiating():
+                pairs = list(zip(records, seeds, strict=True))
+                return unflatten(structure, pulled(pairs, variables, roots))
+        except Exception as error:
+            outward(error)
+            raise
 
     return detached(out, roots), pullback
 
 
+@authors_call
 def jvp(function: Callable[..., Any], primals: Sequence[Any], given: Sequence[Any]) -> tuple:
     """``(function(*primals), tangent)``, the tangent along ``given`` (forward mode)."""
     leaves, structure = flatten(tuple(primals))
@@ -200,7 +214,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any], given: Sequence[An
             f"tangents have structure {describe(its_structure)}, primals {describe(structure)}"
         )
     variables, roots = variables_of(leaves, "a primal")
-    directions = [seed_for(v, d) for v, d in zip(variables, directions, strict=True)]
+    directions = [seed_for(v, d, "tangent") for v, d in zip(variables, directions, strict=True)]
     with differentiating(), keeping_operands():
         out = current().converted(function)(*unflatten(structure, variables))
         outputs, out_structure = flatten(out)

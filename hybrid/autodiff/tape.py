@@ -589,7 +589,7 @@ def refuse_foreign(leaves: Sequence[Leaf], grads: Sequence[Ct | None]) -> None:
             )
 
 
-def seed_for(root: Tensor, gradient: Any) -> Tensor:
+def seed_for(root: Tensor, gradient: Any, word: str = "cotangent") -> Tensor:
     """``gradient`` checked against ``root``; ones for a tensor of one element."""
     if gradient is None:
         if root.type.size != 1:
@@ -601,5 +601,5 @@ def seed_for(root: Tensor, gradient: Any) -> Tensor:
         return ops.ones(root.type.shape, dtype=root.type.dtype)
     seed = gradient if isinstance(gradient, Tensor) else current().lift(gradient, root.type.dtype)
     if whole_of(seed.type) is not whole_of(root.type):
-        raise ShapeError(f"a cotangent of {root.type} must have that type, not {seed.type}")
+        raise ShapeError(f"a {word} of {root.type} must have that type, not {seed.type}")
     return seed

@@ -40,7 +40,7 @@ from hybrid.errors import (
     warn_author,
 )
 from hybrid.ir import Graph
-from hybrid.ir.interpreter import ACTIVE, current
+from hybrid.ir.interpreter import ACTIVE, current, outward
 from hybrid.ir.record import is_recording
 from hybrid.ops.support.operand_checks import require_choice
 from hybrid.trace.capture.capture import capture
@@ -120,55 +120,59 @@ class Hybridized(StagedCalls):
         )
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if ACTIVE:
-            interpreter = current()
-            if interpreter.watches:
-                return interpreter.converted(self.function, optional=True)(*args, **kwargs)
-            if interpreter.batches or interpreter.queues:
-                return self._general(args, kwargs)
-        elif (runs := self._runs).rests:
+        try:
+            if ACTIVE:
+                interpreter = current()
+                if interpreter.watches:
+                    return interpreter.converted(self.function, optional=True)(*args, **kwargs)
+                if interpreter.batches or interpreter.queues:
+                    return self._general(args, kwargs)
+            elif (runs := self._runs).rests:
+                if not kwargs:
+                    for value in args:
+                        if value.__class__ not in PLAIN:
+                            break
+                    else:
+                        for _ in runs.dozing:
+                            return self.function(*args)
+                result = runs.rested(args, kwargs)
+                if result is not LOOK:
+                    return result
             if not kwargs:
-                for value in args:
-                    if value.__class__ not in PLAIN:
-                        break
-                else:
-                    for _ in runs.dozing:
-                        return self.function(*args)
-            result = runs.rested(args, kwargs)
-            if result is not LOOK:
-                return result
-        if not kwargs:
-            planned = None
-            try:
-                key = tuple([t.type for t in args])
-                found = self._quick[is_recording()].get(key)
-                if found is not None and plain(args) and (found.shares or found.holds(args)):
-                    planned = found
-            except (AttributeError, TypeError):  # some argument is not a tensor
-                pass
-            if planned is not None:
-                if planned.is_staged:
-                    return self._general(args, kwargs, planned)
+                planned = None
                 try:
-                    if not planned.shares:
-                        planned.last_used = next_use()
-                        planned.calls = calls = planned.calls + 1
-                        return (
-                            planned.run(args) if calls < planned.due else self._due(planned, args)
-                        )
-                    with STATE:
-                        planned = planned.serving(args)
-                        if planned is not None:
+                    key = tuple([t.type for t in args])
+                    found = self._quick[is_recording()].get(key)
+                    if found is not None and plain(args) and (found.shares or found.holds(args)):
+                        planned = found
+                except (AttributeError, TypeError):  # some argument is not a tensor
+                    pass
+                if planned is not None:
+                    if planned.is_staged:
+                        return self._general(args, kwargs, planned)
+                    try:
+                        if not planned.shares:
                             planned.last_used = next_use()
                             planned.calls = calls = planned.calls + 1
                             if calls < planned.due:
                                 return planned.run(args)
                             return self._due(planned, args)
-                except CutShortError as error:
-                    self._take_lengths(error)
-                except RAISED_BY_KERNELS as error:
-                    return self._runs.again(planned, args, kwargs, error)
-        return self._general(args, kwargs)
+                        with STATE:
+                            planned = planned.serving(args)
+                            if planned is not None:
+                                planned.last_used = next_use()
+                                planned.calls = calls = planned.calls + 1
+                                if calls < planned.due:
+                                    return planned.run(args)
+                                return self._due(planned, args)
+                    except CutShortError as error:
+                        self._take_lengths(error)
+                    except RAISED_BY_KERNELS as error:
+                        return self._runs.again(planned, args, kwargs, error)
+            return self._general(args, kwargs)
+        except Exception as error:
+            outward(error)
+            raise
 
     def _general(
         self, args: Sequence[Any], kwargs: dict[str, Any], planned: Planned | None = None
@@ -418,7 +422,7 @@ class Hybridized(StagedCalls):
         inputs: NumberInputs = NONE, opened: Opened | None = None, exports: bool = False,
     ) -> Capture:  # fmt: skip
         converts = self.options["mode"] != "trace"
-        members = _as_they_are
+        members: Callable[..., Any] = lambda _, call: call()  # noqa: E731
         options: dict[str, Any] = {"numbers": inputs.numbers, "opened": opened, "exports": exports}
         if inputs or opened or not is_straight(self.function, args, kwargs):
             with phase("import"):  # at the first capture of a process
@@ -643,10 +647,6 @@ class Hybridized(StagedCalls):
     def __repr__(self) -> str:
         count = len(self._table.listed())
         return f"<hybridized {self._name()}: {count} plans>"
-
-
-def _as_they_are(_classes: Any, call: Callable[[], Any]) -> Any:
-    return call()
 
 
 def _rebuild(function: Callable[..., Any], options: dict[str, Any]) -> Hybridized:

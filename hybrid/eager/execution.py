@@ -43,7 +43,7 @@ from hybrid.eager.tensor import (
 from hybrid.eager.thread_state import WRITES
 from hybrid.errors import ArgumentTypeError, RangeError, ShapeError, SharingError
 from hybrid.ir import Graph, Op, Value
-from hybrid.ir.interpreter import set_bottom
+from hybrid.ir.interpreter import outward, set_bottom
 from hybrid.ir.op import results_of
 from hybrid.ir.record import Leaf, Record, record_call, set_record, with_regions
 from hybrid.memory import native
@@ -103,44 +103,48 @@ class Eager:
     def apply(
         self, op: Op, operands: Sequence[Any], attrs: dict[str, Any], regions: tuple = ()
     ) -> Any:
-        given = op.attributes(attrs)
-        results = None
         try:
-            if regions:
-                raise KeyError(op.name)
-            types = tuple([t.type for t in operands])
-            launch = op.launches.get((types, given) if given else types)
-            if launch is not None:
-                results = launch.run(operands)
-            else:
-                results = run_open(op, types, given, operands)
-        except (AttributeError, KeyError, TypeError):
-            pass  # not all Tensors, a leaked value: the general way
-        if results is None and op.promotes is True:
-            known = beside_numbers(operands)
-            if known is not None:
-                types = tuple([t.type for t in known])
+            given = op.attributes(attrs)
+            results = None
+            try:
+                if regions:
+                    raise KeyError(op.name)
+                types = tuple([t.type for t in operands])
                 launch = op.launches.get((types, given) if given else types)
                 if launch is not None:
-                    try:  # noqa: SIM105  suppress() costs more than the rest
-                        operands, results = known, launch.run(known)
-                    except TypeError:  # a value that is pending
-                        pass
+                    results = launch.run(operands)
                 else:
-                    with suppress(TypeError):
-                        results = run_open(op, types, given, known)
-                        operands = operands if results is None else known
-        if results is None:
-            narrow = stored_result(op, operands)
-            if narrow is not None:
-                return in_float32(self, op, operands, attrs, narrow)
-            operands = prepare(self, op, operands)
-            results = self.run(op, operands, given, regions)
-        for t in operands:
-            if t.record is not None:
-                record_call(op, operands, with_regions(given, regions), results)
-                break
-        return results[0] if len(results) == 1 else results
+                    results = run_open(op, types, given, operands)
+            except (AttributeError, KeyError, TypeError):
+                pass  # not all Tensors, a leaked value: the general way
+            if results is None and op.promotes is True:
+                known = beside_numbers(operands)
+                if known is not None:
+                    types = tuple([t.type for t in known])
+                    launch = op.launches.get((types, given) if given else types)
+                    if launch is not None:
+                        try:  # noqa: SIM105  suppress() costs more than the rest
+                            operands, results = known, launch.run(known)
+                        except TypeError:  # a value that is pending
+                            pass
+                    else:
+                        with suppress(TypeError):
+                            results = run_open(op, types, given, known)
+                            operands = operands if results is None else known
+            if results is None:
+                narrow = stored_result(op, operands)
+                if narrow is not None:
+                    return in_float32(self, op, operands, attrs, narrow)
+                operands = prepare(self, op, operands)
+                results = self.run(op, operands, given, regions)
+            for t in operands:
+                if t.record is not None:
+                    record_call(op, operands, with_regions(given, regions), results)
+                    break
+            return results[0] if len(results) == 1 else results
+        except Exception as error:
+            outward(error)
+            raise
 
     def run(
         self, op: Op, tensors: Sequence[Tensor], attrs: tuple, regions: tuple = ()

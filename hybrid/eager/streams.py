@@ -24,7 +24,7 @@ from hybrid.eager.launch import Launch, launch_of
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import ArgumentError, CaptureError, author_location
 from hybrid.ir import Op, Value
-from hybrid.ir.interpreter import current, interpreting
+from hybrid.ir.interpreter import authors_call, current, interpreting
 from hybrid.ir.record import record_call, set_record, with_regions
 from hybrid.memory import native
 from hybrid.memory.work_queue import Waiting, WorkQueue
@@ -213,6 +213,7 @@ def stream() -> Stream:
 _submitted = threading.local()  # .stream: of what this thread has submitted outside of any
 
 
+@authors_call
 def submit(self: Any, /, *args: Any, **kwargs: Any) -> Any:
     """Call this in a stream: the result is there at once, and its tensors wait for their values.
 

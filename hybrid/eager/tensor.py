@@ -49,7 +49,6 @@ class Tensor:
     """An n-dimensional array of numbers; make one with ``hybrid.asarray`` and its relatives."""
 
     __slots__ = ("__weakref__", "content", "frozen_leaf", "leaf", "record", "type")
-    __array_ufunc__ = None  # NumPy leaves operators with a Tensor to the Tensor
 
     type: TensorType
     content: Any  # a native buffer, or a graph Value while tracing
@@ -189,6 +188,12 @@ class Tensor:
                 raise ArgumentError(f"{self.type} as {np.dtype(dtype).name} needs a copy")
             return array.astype(dtype)
         return array.copy() if copy else array
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **options: Any) -> Any:
+        return above.array_ufunc(ufunc, method, inputs, options)
+
+    def __array_function__(self, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        return above.array_function(function, args, kwargs)
 
     def __dlpack__(
         self,

@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple, ParamSpec, TypeVar
 
-from hybrid.ir.interpreter import Stack, set_stack, stack
+from hybrid.ir.interpreter import Stack, outward, set_stack, stack
 from hybrid.ir.record import Mode, mode, set_mode
 
 P, R = ParamSpec("P"), TypeVar("R")
@@ -104,6 +104,10 @@ def as_before(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def called(*args: Any, **kwargs: Any) -> R:
-        return ending(functools.partial(function, *args, **kwargs), ThreadState.now().put_back)
+        try:
+            return ending(functools.partial(function, *args, **kwargs), ThreadState.now().put_back)
+        except Exception as error:
+            outward(error)
+            raise
 
     return called

@@ -8,17 +8,22 @@ that a thread's stack is put back, whatever an interrupt has left there, by one 
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from threading import get_ident
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
 from hybrid.core.exceptions import handlers_wait
+from hybrid.errors import shorten
 
 if TYPE_CHECKING:
     from hybrid.ir.op import Op
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 class Interpreter(Protocol):
@@ -138,6 +143,26 @@ def set_stack(interpreters: Stack) -> None:
         ACTIVE[get_ident()] = interpreters
     else:
         ACTIVE.pop(get_ident(), None)
+
+
+def outward(error: BaseException) -> None:
+    """``error`` leaves a function that authors call: its traceback gets short, if one did."""
+    if not any([interpreter.traces or interpreter.watches for interpreter in stack()]):
+        shorten(error)
+
+
+def authors_call(function: Callable[P, R]) -> Callable[P, R]:
+    """``function``, whose errors have short tracebacks."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            outward(error)
+            raise
+
+    return call
 
 
 def below(interpreter: Interpreter) -> Interpreter:

@@ -19,6 +19,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, Location, OnnxError, warn_author
 from hybrid.explain.inputs import paths_of, slot_name
 from hybrid.ir import Graph, Node, Value
+from hybrid.ir.interpreter import authors_call
 from hybrid.nn.modules.module import Mode, Module
 from hybrid.onnx.dropped_calls import without_calls
 from hybrid.onnx.model_assembly import ModelInput, Weight, model_of, require_opset
@@ -35,6 +36,7 @@ from hybrid.trace.guards.reads import Reads
 _FIRST = 64  # sizes of an axis for which conditions are tried
 
 
+@authors_call
 def export(
     function: Any,
     path: str | os.PathLike[str],

@@ -24,6 +24,7 @@ from hybrid.core.types import float64, int64
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, HybridError, ProgramError
 from hybrid.explain.argument_names import leaf_names
+from hybrid.ir.interpreter import authors_call
 from hybrid.nn.modules.module import Mode, Module
 from hybrid.ops.shapes.creation import zeros
 from hybrid.programs.capture_export import CaptureExport
@@ -37,6 +38,7 @@ from hybrid.trace.places.signature import lifted
 MOST_CAPTURES, MOST_CASES = 16, 96  # of a function
 
 
+@authors_call
 def export(
     functions: Any,
     path: str | os.PathLike[str],

@@ -14,6 +14,7 @@ from hybrid.data import DataLoader
 from hybrid.data.sampler import SharedBatches
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, CallbackError, CheckpointError
+from hybrid.ir.interpreter import authors_call
 from hybrid.nn.modules.module import Mode, Module
 from hybrid.optim.optimizer import Optimizer
 from hybrid.random import default_generator
@@ -111,6 +112,7 @@ class Model:
 
     # Training -----------------------------------------------------------------------------------
 
+    @authors_call
     def train(
         self,
         epochs: int,
@@ -205,6 +207,7 @@ class Model:
 
     # Using --------------------------------------------------------------------------------------
 
+    @authors_call
     def eval(
         self, dataset: DataLoader | Sequence[Any], *, dataset_sink_mode: bool = True
     ) -> dict[str, float]:
@@ -217,6 +220,7 @@ class Model:
         shared = type(loader.batch_sampler) is SharedBatches
         return EvaluationLoop(self._steps.copied(shared), loader)
 
+    @authors_call
     def predict(self, *inputs: Any) -> Any:
         """The network's output for ``inputs``, in evaluation mode and without gradients.
 

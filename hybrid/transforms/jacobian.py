@@ -13,7 +13,7 @@ from hybrid.autodiff.function_gradients import Varied, detached, grad, jvp, pull
 from hybrid.core.tree import describe, flatten, unflatten
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentTypeError, GradientError
-from hybrid.ir.interpreter import current
+from hybrid.ir.interpreter import current, outward
 from hybrid.ir.record import recording
 from hybrid.transforms.vmap import vmap
 
@@ -29,16 +29,20 @@ def jacobian(function: Callable[..., Any], argnums: int | Sequence[int] = 0) -> 
     varied = Varied.by(argnums)
 
     def differentiated(*args: Any, **kwargs: Any) -> Any:
-        given, variables, roots = varied.arguments(args)
-        with recording(True):
-            out = current().converted(function)(*given, **kwargs)
-        outputs, structure = flatten(out)
-        _require_floating(outputs)
-        trees = []
-        for output in outputs:
-            found = _rows(output, variables, roots)
-            trees.append(varied.trees(given, found))
-        return detached(unflatten(structure, trees), roots)
+        try:
+            given, variables, roots = varied.arguments(args)
+            with recording(True):
+                out = current().converted(function)(*given, **kwargs)
+            outputs, structure = flatten(out)
+            _require_floating(outputs)
+            trees = []
+            for output in outputs:
+                found = _rows(output, variables, roots)
+                trees.append(varied.trees(given, found))
+            return detached(unflatten(structure, trees), roots)
+        except Exception as error:
+            outward(error)
+            raise
 
     return differentiated
 

@@ -16,7 +16,7 @@ from hybrid import ops
 from hybrid.core.tree import Structure, flatten, unflatten
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, CaptureError, author_location
-from hybrid.ir.interpreter import current, interpreting, stack
+from hybrid.ir.interpreter import current, interpreting, outward, stack
 from hybrid.ops.support.batching import with_rows
 from hybrid.trace.capture.surroundings import above_handlers
 from hybrid.trace.places.frames import roots_of
@@ -46,20 +46,24 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0, out_axes: Any = 0) -> C
         )
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        leaves, structure = flatten((args, kwargs))
-        _, positional = flatten(args)
-        axes = _in_axes(in_axes, args, positional)
-        axes += [0] * (len(leaves) - len(axes))
-        names = _names(function, args, kwargs)
-        leaves, axes, rows = mapped_tensors(leaves, axes, names)
-        leaves = [
-            leaf if axis is None else ops.moveaxis(leaf, axis, 0)
-            for leaf, axis in zip(leaves, axes, strict=True)
-        ]
-        run = _traced if isinstance(current(), Tracer) else _eager
-        found, batched, out_structure = run(function, leaves, axes, structure, rows)
-        places = spread(out_axes, out_structure, "out_axes", "the result")
-        return unflatten(out_structure, _placed(found, batched, places, rows))
+        try:
+            leaves, structure = flatten((args, kwargs))
+            _, positional = flatten(args)
+            axes = _in_axes(in_axes, args, positional)
+            axes += [0] * (len(leaves) - len(axes))
+            names = _names(function, args, kwargs)
+            leaves, axes, rows = mapped_tensors(leaves, axes, names)
+            leaves = [
+                leaf if axis is None else ops.moveaxis(leaf, axis, 0)
+                for leaf, axis in zip(leaves, axes, strict=True)
+            ]
+            run = _traced if isinstance(current(), Tracer) else _eager
+            found, batched, out_structure = run(function, leaves, axes, structure, rows)
+            places = spread(out_axes, out_structure, "out_axes", "the result")
+            return unflatten(out_structure, _placed(found, batched, places, rows))
+        except Exception as error:
+            outward(error)
+            raise
 
     functools.update_wrapper(mapped, function, updated=())
     return mapped

@@ -164,7 +164,7 @@ def test_evaluation_before_a_batch_is_refused(made: Callable[[], nn.Module], lea
     prepared = prepare_qat(made(), learned=learned).eval()
     x = hy.ones((2, 16, 3)) if isinstance(prepared, nn.Conv1d) else hy.ones((2, 16))
     layer = "PreparedLinear(in_features=16, out_features=32, bias=True)"
-    place = "" if isinstance(prepared, nn.Conv1d) else f"In 0: {layer}, which got f32[2,16]\n"
+    place = "" if isinstance(prepared, nn.Conv1d) else f"In 0: {layer} got f32[2,16]\n"
     for call in (prepared, hy.hybridize(lambda x: prepared(x))):
         with pytest.raises(ArgumentError) as caught:
             call(x)

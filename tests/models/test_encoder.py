@@ -180,7 +180,7 @@ def test_too_many_tokens():
         make()(hy.zeros((1, 17), dtype=hy.int64), hy.ones((1, 17)))
     assert str(caught.value) == (
         "17 tokens are more than the 16 with positions\n"
-        "In embeddings: Embeddings, which got i64[1,17]\n"
+        "In embeddings: Embeddings got i64[1,17]\n"
         "Fix: let the tokenizer cut sentences, with enable_truncation."
     )
 

@@ -23,6 +23,8 @@ class MultiheadAttention(Module):
     makes ``bias_k`` and ``bias_v`` [1, 1, E], one more key and value (Vaswani et al. 2017).
     """
 
+    _takes = "T, N, embed_dim | T, embed_dim"
+
     def __init__(
         self,
         embed_dim: int,

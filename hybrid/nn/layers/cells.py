@@ -92,6 +92,7 @@ def draw_evenly(module: Module, hidden_size: int) -> None:
 
 
 class _Cell(Module):
+    _takes = "N, input_size | input_size"
     _cells = _CELLS  # layers of other arithmetic have others
 
     def _set_up(

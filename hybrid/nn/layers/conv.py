@@ -134,18 +134,21 @@ class Conv1d(_Direct):
     they are: "zeros", or elements of the input as in ``functional.pad``.
     """
 
+    _takes = "N, in_channels, L | in_channels, L"
     rank = 1
 
 
 class Conv2d(_Direct):
     """Conv1d over two axes: [N, C, H, W] with ``weight`` [out, in / groups, KH, KW]."""
 
+    _takes = "N, in_channels, H, W | in_channels, H, W"
     rank = 2
 
 
 class Conv3d(_Direct):
     """Conv1d over three axes: [N, C, D, H, W] with ``weight`` [out, in / groups, KD, KH, KW]."""
 
+    _takes = "N, in_channels, D, H, W | in_channels, D, H, W"
     rank = 3
 
 
@@ -244,16 +247,19 @@ class ConvTranspose1d(_Transposed):
     long.
     """
 
+    _takes = "N, in_channels, L | in_channels, L"
     rank = 1
 
 
 class ConvTranspose2d(_Transposed):
     """ConvTranspose1d over two axes: ``weight`` [in, out / groups, KH, KW]."""
 
+    _takes = "N, in_channels, H, W | in_channels, H, W"
     rank = 2
 
 
 class ConvTranspose3d(_Transposed):
     """ConvTranspose1d over three axes: ``weight`` [in, out / groups, KD, KH, KW]."""
 
+    _takes = "N, in_channels, D, H, W | in_channels, D, H, W"
     rank = 3

@@ -23,6 +23,8 @@ class Linear(Module):
     ``weight`` is [out, in] and ``bias`` [out] (or None); both start evenly over ±1 / sqrt(in).
     """
 
+    _takes = "..., in_features"
+
     def __init__(
         self,
         in_features: int,
@@ -55,6 +57,8 @@ class Bilinear(Module):
 
     ``weight`` is [out, in1, in2], ``bias`` [out]; both start evenly over ±1 / sqrt(in1).
     """
+
+    _takes = "..., in1_features"
 
     def __init__(
         self,

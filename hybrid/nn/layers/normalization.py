@@ -130,18 +130,21 @@ class BatchNorm1d(BatchNorm):
     those.  Without ``track_running_stats`` always by the batch's (Ioffe and Szegedy 2015).
     """
 
+    _takes = "N, num_features | N, num_features, L"
     ranks = (2, 3)
 
 
 class BatchNorm2d(BatchNorm):
     """BatchNorm1d for [N, C, H, W]."""
 
+    _takes = "N, num_features, H, W"
     ranks = (4,)
 
 
 class BatchNorm3d(BatchNorm):
     """BatchNorm1d for [N, C, D, H, W]."""
 
+    _takes = "N, num_features, D, H, W"
     ranks = (5,)
 
 
@@ -184,18 +187,21 @@ class InstanceNorm1d(_InstanceNorm):
     2016).
     """
 
+    _takes = "N, num_features, L | num_features, L"
     ranks = (2, 3)
 
 
 class InstanceNorm2d(_InstanceNorm):
     """InstanceNorm1d for [N, C, H, W] or [C, H, W]."""
 
+    _takes = "N, num_features, H, W | num_features, H, W"
     ranks = (3, 4)
 
 
 class InstanceNorm3d(_InstanceNorm):
     """InstanceNorm1d for [N, C, D, H, W] or [C, D, H, W]."""
 
+    _takes = "N, num_features, D, H, W | num_features, D, H, W"
     ranks = (4, 5)
 
 
@@ -209,6 +215,7 @@ class LayerNorm(Layer):
     2016).
     """
 
+    _takes = "..., *normalized_shape"
     _shown = ("eps", "elementwise_affine")
 
     def __init__(
@@ -246,6 +253,7 @@ class RMSNorm(Layer):
     (Zhang and Sennrich 2019).
     """
 
+    _takes = "..., *normalized_shape"
     _shown = ("eps", "elementwise_affine")
 
     def __init__(
@@ -293,6 +301,7 @@ class GroupNorm(Layer):
     ``weight`` and ``bias`` are [C] (Wu and He 2018).
     """
 
+    _takes = "N, num_channels, ..."
     _shown = ("eps", "affine")
 
     def __init__(

@@ -42,6 +42,7 @@ _LOOPS = {mode: loop(step) for mode, step in STEPS.items()}
 
 
 class _Recurrent(Module):
+    _takes = "T, N, input_size | T, input_size"
     _linear, _loops = staticmethod(ops.linear), _LOOPS  # layers of other arithmetic have others
 
     def _set_up(

@@ -59,6 +59,7 @@ class _Layer(Module):
     """Attentions and a feed-forward network, each with a norm and a dropout of its own."""
 
     _attentions: ClassVar[tuple[str, ...]]
+    _takes = "T, N, d_model | T, d_model"
 
     def __init__(
         self,
@@ -74,6 +75,7 @@ class _Layer(Module):
         device: Any = None,
         dtype: Any = None,
     ) -> None:
+        self.d_model, self.nhead, self.batch_first = d_model, nhead, batch_first
         made = {"bias": bias, "device": device, "dtype": dtype}
         for name in self._attentions:
             attention = MultiheadAttention(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from hybrid.calls.hybridized import Hybridized
 from hybrid.calls.ledger import LedgerInfo
@@ -24,7 +24,7 @@ from hybrid.errors import (
     author_location,
 )
 from hybrid.ir import Graph, Value
-from hybrid.ir.interpreter import ACTIVE, current
+from hybrid.ir.interpreter import ACTIVE, current, outward
 from hybrid.nn.modules import hooks, registry
 from hybrid.nn.modules.hooks import Handle, Hook
 from hybrid.nn.modules.module_errors import missing_attribute, note_place
@@ -55,6 +55,7 @@ class Module:
     _transient: tuple[str, ...] = ()  # buffers that state_dict() leaves out
     _hooks: tuple[Hook, ...] = ()
     _hybridized: Hybridized | None = None
+    _takes: ClassVar[str] = ""  # the shapes of a layer's input; see ``expected_input``
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         made = object.__new__(cls)
@@ -80,6 +81,7 @@ class Module:
             return hybridized(*args, **kwargs)
         except Exception as error:
             note_place(error, self, args, kwargs)
+            outward(error)
             raise
 
     # Attributes -------------------------------------------------------------------------------

@@ -11,11 +11,15 @@ from types import FunctionType
 from typing import Any
 
 from hybrid.core.other_names import MODULE, missing
+from hybrid.core.package import is_of_hybrid
 from hybrid.core.tree import flatten
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import HybridError
+from hybrid.errors import ArgumentError, AxisError, HybridError, Place, ShapeError
+from hybrid.nn.modules.expected_input import refusal
 
 MOST, LONGEST = 4, 100  # of what a layer got that is shown; characters of its settings
+
+_OF_SHAPES = (ShapeError, AxisError, ArgumentError)
 
 
 def note_place(
@@ -24,14 +28,29 @@ def note_place(
     """``error`` has passed ``module``, called with these: keep where in the model it was raised."""
     if not isinstance(error, HybridError) or error._of_capture:
         return
-    if error.place is None:
-        error.place = id(module), "", f"{_settings(module)}, which got {_given(args, kwargs)}"
+    came, _ = flatten((args, kwargs))
+    refused = _refused(error, module, came)
+    if error.place is None or refused is not None:
+        layer = f"{_settings(module)} got {_shown(came)}"
+        if refused is not None:
+            takes, error.fix = refused
+            layer, error.why = f"{layer}; it takes {takes}", ""
+        error.place = Place(id(module), "", layer, refused is not None)
         return
-    inner, path, layer = error.place
+    inner, path, layer, says = error.place
     for name, other in module.named_modules() if inner != id(module) else ():
         if id(other) == inner:
-            error.place = id(module), f"{name}.{path}" if path else name, layer
+            error.place = Place(id(module), f"{name}.{path}" if path else name, layer, says)
             return
+
+
+def _refused(error: HybridError, module: Any, came: Sequence[Any]) -> tuple[str, str] | None:
+    """What a layer of this package takes, and the advice, if ``error`` is of what came first."""
+    if not (isinstance(error, _OF_SHAPES) and module._takes and came):
+        return None
+    if not isinstance(came[0], Tensor) or not is_of_hybrid(type(module).forward):
+        return None
+    return refusal(module, came[0].shape)
 
 
 def _settings(module: Any) -> str:
@@ -39,10 +58,9 @@ def _settings(module: Any) -> str:
     return type(module).__name__ if "\n" in text or len(text) > LONGEST else text
 
 
-def _given(args: Sequence[Any], kwargs: dict[str, Any]) -> str:
-    leaves, _ = flatten((args, kwargs))
-    shown = [str(t.type) if isinstance(t, Tensor) else type(t).__name__ for t in leaves[:MOST]]
-    return ", ".join([*shown, "..."] if len(leaves) > MOST else shown) or "nothing"
+def _shown(came: Sequence[Any]) -> str:
+    shown = [str(t.type) if isinstance(t, Tensor) else type(t).__name__ for t in came[:MOST]]
+    return ", ".join([*shown, "..."] if len(came) > MOST else shown) or "nothing"
 
 
 def missing_attribute(module: Any, name: str) -> AttributeError:

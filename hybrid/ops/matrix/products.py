@@ -347,7 +347,16 @@ def matmul(a: Any, b: Any, /) -> Any:
         return product(a, b)
     wide_a = reshape_to(a, shape=(1, *a.shape)) if left == 1 else a
     wide_b = reshape_to(b, shape=(*b.shape, 1)) if right == 1 else b
-    y = product(wide_a, wide_b)
+    try:
+        y = product(wide_a, wide_b)
+    except ShapeError:  # the author's operands have fewer axes
+        size, other = a.shape[-1], b.shape[-1 if right == 1 else -2]
+        axis = "the second" if right == 1 else "the last axis but one of the second"
+        raise ShapeError(
+            f"matmul cannot take {type_of(a)} and {type_of(b)}",
+            why=f"The last axis of the first ({size}) must be as long as {axis} ({other}).",
+            fix="change a shape" if left == right else "transpose the matrix, or change a shape",
+        ) from None
     rows = () if left == 1 else y.shape[-2:-1]
     columns = () if right == 1 else y.shape[-1:]
     return reshape_to(y, shape=(*y.shape[:-2], *rows, *columns))

@@ -15,7 +15,7 @@ from typing import Any
 
 from hybrid.core.imports import above
 from hybrid.core.types import DType, TensorType
-from hybrid.ir.interpreter import ACTIVE
+from hybrid.ir.interpreter import ACTIVE, outward
 from hybrid.ir.record import is_recording
 from hybrid.memory import native
 from hybrid.ops.support.keyword_names import with_others_words
@@ -57,21 +57,25 @@ def remembered(function: Function) -> Function:
 
     @functools.wraps(function)
     def call(x: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if ACTIVE:
-            return function(x, *args, **kwargs)
-        key = None
         try:
-            key = _key((x.type,), args, kwargs)
-            if x.record is None:
-                if found := launches.get(key):
-                    return found.run((x,))[0]
-            elif found := recipes.get(key):
-                return found.run((x,))
-        except (AttributeError, TypeError):
-            pass  # no tensor, a value that is pending, arguments that have no hash
-        if key is None:
-            return function(x, *args, **kwargs)
-        return known.call(key, (x,), args, kwargs)
+            if ACTIVE:
+                return function(x, *args, **kwargs)
+            key = None
+            try:
+                key = _key((x.type,), args, kwargs)
+                if x.record is None:
+                    if found := launches.get(key):
+                        return found.run((x,))[0]
+                elif found := recipes.get(key):
+                    return found.run((x,))
+            except (AttributeError, TypeError):
+                pass  # no tensor, a value that is pending, arguments that have no hash
+            if key is None:
+                return function(x, *args, **kwargs)
+            return known.call(key, (x,), args, kwargs)
+        except Exception as error:
+            outward(error)
+            raise
 
     return call
 
@@ -84,21 +88,25 @@ def remembered_of_two(function: Function) -> Function:
 
     @functools.wraps(function)
     def call(a: Any, b: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if ACTIVE:
-            return function(a, b, *args, **kwargs)
-        key = None
         try:
-            key = _key((a.type, b.type), args, kwargs)
-            if a.record is None and b.record is None:
-                if found := launches.get(key):
-                    return found.run((a, b))[0]
-            elif found := recipes.get(key):
-                return found.run((a, b))
-        except (AttributeError, TypeError):
-            pass
-        if key is None:
-            return function(a, b, *args, **kwargs)
-        return known.call(key, (a, b), args, kwargs)
+            if ACTIVE:
+                return function(a, b, *args, **kwargs)
+            key = None
+            try:
+                key = _key((a.type, b.type), args, kwargs)
+                if a.record is None and b.record is None:
+                    if found := launches.get(key):
+                        return found.run((a, b))[0]
+                elif found := recipes.get(key):
+                    return found.run((a, b))
+            except (AttributeError, TypeError):
+                pass
+            if key is None:
+                return function(a, b, *args, **kwargs)
+            return known.call(key, (a, b), args, kwargs)
+        except Exception as error:
+            outward(error)
+            raise
 
     return call
 
@@ -110,21 +118,25 @@ def remembered_of_three(function: Function) -> Function:
 
     @functools.wraps(function)
     def call(a: Any, b: Any, c: Any) -> Any:
-        if ACTIVE:
-            return function(a, b, c)
-        key = None
         try:
-            key = _key((a.type, b.type, c.type), (), {})
-            if a.record is None and b.record is None and c.record is None:
-                if found := launches.get(key):
-                    return found.run((a, b, c))[0]
-            elif found := recipes.get(key):
-                return found.run((a, b, c))
-        except (AttributeError, TypeError):
-            pass
-        if key is None:
-            return function(a, b, c)
-        return known.call(key, (a, b, c), (), {})
+            if ACTIVE:
+                return function(a, b, c)
+            key = None
+            try:
+                key = _key((a.type, b.type, c.type), (), {})
+                if a.record is None and b.record is None and c.record is None:
+                    if found := launches.get(key):
+                        return found.run((a, b, c))[0]
+                elif found := recipes.get(key):
+                    return found.run((a, b, c))
+            except (AttributeError, TypeError):
+                pass
+            if key is None:
+                return function(a, b, c)
+            return known.call(key, (a, b, c), (), {})
+        except Exception as error:
+            outward(error)
+            raise
 
     return call
 
@@ -137,21 +149,25 @@ def remembered_of_list(function: Function) -> Function:
 
     @functools.wraps(function)
     def call(arrays: Any, /, *args: Any, **kwargs: Any) -> Any:
-        if ACTIVE or type(arrays) not in (list, tuple) or len(arrays) > MAX_LISTED:
-            return function(arrays, *args, **kwargs)
-        key = None
         try:
-            key = _key(tuple([x.type for x in arrays]), args, kwargs)
-            if not any([x.record is not None for x in arrays]):
-                if found := launches.get(key):
-                    return found.run(arrays)[0]
-            elif found := recipes.get(key):
-                return found.run(arrays)
-        except (AttributeError, TypeError):
-            pass
-        if key is None:
-            return function(arrays, *args, **kwargs)
-        return known.call(key, tuple(arrays), args, kwargs)
+            if ACTIVE or type(arrays) not in (list, tuple) or len(arrays) > MAX_LISTED:
+                return function(arrays, *args, **kwargs)
+            key = None
+            try:
+                key = _key(tuple([x.type for x in arrays]), args, kwargs)
+                if not any([x.record is not None for x in arrays]):
+                    if found := launches.get(key):
+                        return found.run(arrays)[0]
+                elif found := recipes.get(key):
+                    return found.run(arrays)
+            except (AttributeError, TypeError):
+                pass
+            if key is None:
+                return function(arrays, *args, **kwargs)
+            return known.call(key, tuple(arrays), args, kwargs)
+        except Exception as error:
+            outward(error)
+            raise
 
     return call
 
@@ -163,16 +179,20 @@ def remembered_of_none(function: Function) -> Function:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if ACTIVE:
-            return function(*args, **kwargs)
-        key = _key((), args, kwargs)
         try:
-            return launches[key].run(())[0]
-        except (AttributeError, KeyError):
-            pass
-        except TypeError:  # arguments that have no hash
-            return function(*args, **kwargs)
-        return known.call(key, (), args, kwargs)
+            if ACTIVE:
+                return function(*args, **kwargs)
+            key = _key((), args, kwargs)
+            try:
+                return launches[key].run(())[0]
+            except (AttributeError, KeyError):
+                pass
+            except TypeError:  # arguments that have no hash
+                return function(*args, **kwargs)
+            return known.call(key, (), args, kwargs)
+        except Exception as error:
+            outward(error)
+            raise
 
     return call
 
@@ -185,32 +205,36 @@ def remembered_of_any(function: Function) -> Function:
 
     @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
-        if ACTIVE:
-            return function(*args, **kwargs)
-        tensors: list[Any] = []
-        rest = tuple([_others(x, tensors) for x in args])
-        named = {name: _others(x, tensors) for name, x in kwargs.items()} if kwargs else kwargs
-        key = None
         try:
-            key = _key(tuple([x.type for x in tensors]), rest, named)
-            if is_recording() and any([x.record is not None for x in tensors]):
-                if found := recipes.get(key):
-                    return found.run(tensors)
-            elif found := launches.get(key):
-                return found.run(tensors)[0]
-        except (AttributeError, TypeError):
-            pass
-        if key is None or not tensors:
-            return function(*args, **kwargs)
+            if ACTIVE:
+                return function(*args, **kwargs)
+            tensors: list[Any] = []
+            rest = tuple([_others(x, tensors) for x in args])
+            named = {name: _others(x, tensors) for name, x in kwargs.items()} if kwargs else kwargs
+            key = None
+            try:
+                key = _key(tuple([x.type for x in tensors]), rest, named)
+                if is_recording() and any([x.record is not None for x in tensors]):
+                    if found := recipes.get(key):
+                        return found.run(tensors)
+                elif found := launches.get(key):
+                    return found.run(tensors)[0]
+            except (AttributeError, TypeError):
+                pass
+            if key is None or not tensors:
+                return function(*args, **kwargs)
 
-        def general(*given: Any) -> Any:
-            left = iter(given)
-            now = [next(left) if x is _TENSOR else x for x in rest]
-            return function(
-                *now, **{n: next(left) if x is _TENSOR else x for n, x in named.items()}
-            )
+            def general(*given: Any) -> Any:
+                left = iter(given)
+                now = [next(left) if x is _TENSOR else x for x in rest]
+                return function(
+                    *now, **{n: next(left) if x is _TENSOR else x for n, x in named.items()}
+                )
 
-        return known.found(key, tensors, rest, named, general)
+            return known.found(key, tensors, rest, named, general)
+        except Exception as error:
+            outward(error)
+            raise
 
     return call
 

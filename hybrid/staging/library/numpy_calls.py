@@ -1,4 +1,7 @@
-"""Overrides of NumPy's functions for traced values: refusals that name what to call instead."""
+"""Overrides of NumPy's functions for traced values: refusals that name what to call instead.
+
+Those that are functions of the same meaning here run, as eagerly; see ``eager.numpy_protocols``.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ import numpy as np
 from hybrid import ops
 from hybrid.core.package import module_of
 from hybrid.core.tree import flatten
+from hybrid.eager.numpy_protocols import OTHER_NAMES, answer
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import NeedsValue, TracedValueError, author_location
 from hybrid.number import Number
@@ -17,13 +21,10 @@ from hybrid.staging.sessions.views import tracing
 
 # They ask tensors for no value, or by a protocol of its own.
 _KNOWING = (np.shape, np.ndim, np.size, np.isscalar, np.iterable, np.from_dlpack)
-_OTHER_NAMES = {
-    "absolute": "abs", "amax": "max", "amin": "min", "arccos": "acos", "arcsin": "asin",
-    "arctan": "atan", "arctan2": "atan2", "around": "round", "concatenate": "concat",
-    "dot": "matmul",
-    "float_power": "pow", "fmax": "maximum", "fmin": "minimum", "hstack": "concat",
-    "invert": "bitwise_invert", "norm": "vector_norm", "power": "pow", 
-    "true_divide": "divide", "vstack": "concat",
+# What comes nearest, where nothing here means the very same.
+_NEAREST = {
+    "dot": "matmul", "float_power": "pow", "fmax": "maximum", "fmin": "minimum",
+    "norm": "vector_norm",
 }  # fmt: skip
 _OTHERS = frozenset({"diagonal", "identity", "shape"})  # not what NumPy calls so
 _MAKERS = (np.array, np.asarray, np.asanyarray, np.ascontiguousarray, np.copy)
@@ -36,7 +37,10 @@ def numpy_function(function: Any) -> Callable[..., Any] | None:
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if tracing():
-            _refuse_traced(function, flatten((args, kwargs))[0])
+            leaves, _ = flatten((args, kwargs))
+            answered = any([isinstance(leaf, Tensor) for leaf in leaves]) and answer(function)
+            if not answered:
+                _refuse_traced(function, leaves)
         return function(*args, **kwargs)
 
     return call
@@ -80,8 +84,10 @@ def _instead(function: Any) -> str:
         return f"leave numpy.{name} out, or join values with hybrid.stack"
     if isinstance(function, type):
         return f'write hybrid.astype(x, "{name}") for one of the dtypes of hybrid'
-    name = _OTHER_NAMES.get(name, name)
-    if hasattr(ops, name) and name not in _OTHERS and "random" not in _name(function):
+    name = (OTHER_NAMES | _NEAREST).get(name, name)
+    of_ufunc = isinstance(getattr(function, "__self__", None), np.ufunc)
+    known = hasattr(ops, name) and name not in _OTHERS
+    if known and not of_ufunc and "random" not in _name(function):
         return f"call hybrid.{name}"
     return (
         f"write it with the functions of hybrid, or call {_name(function)} through hybrid.py_call "

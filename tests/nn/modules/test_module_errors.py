@@ -34,12 +34,11 @@ class Net(nn.Module):
         return self.head(x)
 
 
-PLACE = "In layers.1.fc: Linear(in_features=31, out_features=5, bias=True), which got f32[4,5]"
+LINEAR = "Linear(in_features=31, out_features=5, bias=True) got f32[4,5]; it takes [..., 31]"
 TEXT = f"""\
 matmul cannot take f32[4,5] and f32[31,5]
-{PLACE}
-The last axis of the first (5) must be as long as the last but one of the second (31).
-Fix: transpose one with matrix_transpose, or change a shape."""
+In layers.1.fc: {LINEAR}
+Fix: make it Linear(in_features=5, ...), or change the shape of what it is given."""
 
 
 @pytest.mark.parametrize("way", ["eager", "hybridized", "function", "block", "hooks"])
@@ -64,12 +63,10 @@ def test_of_the_model_that_was_called() -> None:
     net = Net()
     with pytest.raises(ShapeError) as caught:
         net.layers[1](hy.ones((4, 5)))
-    assert "In fc: Linear(in_features=31, out_features=5, bias=True), which got f32[4,5]" in str(
-        caught.value
-    )
+    assert f"\nIn fc: {LINEAR}\n" in str(caught.value)
     with pytest.raises(ShapeError) as caught:
         net.layers[1].fc(hy.ones((4, 5)))
-    assert "\nIn " not in str(caught.value)  # the layer itself was called
+    assert f"\n{LINEAR}\n" in str(caught.value)  # the layer itself was called
 
 
 def test_in_containers_by_their_names() -> None:
@@ -77,7 +74,7 @@ def test_in_containers_by_their_names() -> None:
     with pytest.raises(ShapeError) as caught:
         net.head(hy.ones((4, 3)))
     assert (
-        "\nIn 1.0: Linear(in_features=5, out_features=2, bias=True), which got f32[4,3]\n"
+        "\nIn 1.0: Linear(in_features=5, out_features=2, bias=True) got f32[4,3]; it takes"
         in str(caught.value)
     )
 
@@ -97,7 +94,7 @@ def test_several_arguments() -> None:
 
     with pytest.raises(ShapeError) as caught:
         Outer()(hy.ones((4, 3)))
-    place = "\nIn two: Two(), which got f32[4,3], f32[4,3], int, float, ...\n"
+    place = "\nIn two: Two() got f32[4,3], f32[4,3], int, float, ...\n"
     assert place in str(caught.value)
 
 

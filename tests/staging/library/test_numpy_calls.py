@@ -9,13 +9,6 @@ from tests.helpers import tensor
 
 X = tensor(3)
 CALLS = {
-    "sum": (lambda x: np.sum(x), "numpy.sum()", "call hybrid.sum"),
-    "mean": (lambda x: np.mean(x, axis=0), "numpy.mean()", "call hybrid.mean"),
-    "max": (lambda x: np.max(x), "numpy.max()", "call hybrid.max"),
-    "exp": (lambda x: np.exp(x), "numpy.exp()", "call hybrid.exp"),
-    "power": (lambda x: np.power(x, 2), "numpy.power()", "call hybrid.pow"),
-    "concatenate": (lambda x: np.concatenate([x, x]), "numpy.concatenate()", "call hybrid.concat"),
-    "norm": (lambda x: np.linalg.norm(x), "numpy.linalg.norm()", "call hybrid.vector_norm"),
     "asarray": (
         lambda x: np.asarray(x),
         "numpy.asarray()",
@@ -31,17 +24,17 @@ CALLS = {
         "numpy.float32()",
         'write hybrid.astype(x, "float32") for one of the dtypes of hybrid',
     ),
-    "sort": (lambda x: np.sort(x), "numpy.sort()", "call hybrid.sort"),
     "partition": (
         lambda x: np.partition(x, 1),
         "numpy.partition()",
         "write it with the functions of hybrid, or call numpy.partition through hybrid.py_call or "
         "outside the hybridized function",
     ),
-    "reduce": (
-        lambda x: np.add.reduce(x),
-        "numpy.add.reduce()",
-        "write it with the functions of hybrid, or call numpy.add.reduce through hybrid.py_call "
+    "fmax": (lambda x: np.fmax(x, x), "numpy.fmax()", "call hybrid.maximum"),
+    "outer": (
+        lambda x: np.add.outer(x, x),
+        "numpy.add.outer()",
+        "write it with the functions of hybrid, or call numpy.add.outer through hybrid.py_call "
         "or outside the hybridized function",
     ),
     "a method": (
@@ -63,16 +56,16 @@ def test_numpy_on_tensors_names_what_to_call(function, name, fix, given) -> None
 
 
 def test_the_whole_message() -> None:
-    function = hy.hybridize(lambda x: np.mean(x))
+    function = hy.hybridize(lambda x: np.fmin(x, 1))
     line = function.__wrapped__.__code__.co_firstlineno
     with pytest.raises(TracedValueError) as caught:
         function(np.ones(3, np.float32))
     assert str(caught.value) == (
-        f"numpy.mean() of a traced value was asked for ({__file__}:{line})\n"
-        f"    {line} | function = hy.hybridize(lambda x: np.mean(x))\n"
+        f"numpy.fmin() of a traced value was asked for ({__file__}:{line})\n"
+        f"    {line} | function = hy.hybridize(lambda x: np.fmin(x, 1))\n"
         "While a function is traced its tensors are placeholders (f32[3] here) without values.  "
         "NumPy arrays among its arguments are tensors inside.\n"
-        "Fix: call hybrid.mean."
+        "Fix: call hybrid.minimum."
     )
 
 
@@ -104,6 +97,6 @@ def test_what_asks_for_no_value_is_served() -> None:
 
 
 def test_the_eager_fallback_runs_numpy() -> None:
-    function = hy.hybridize(lambda x: float(np.mean(x)), fallback="eager")
-    with pytest.warns(UserWarning, match="numpy.mean"):
+    function = hy.hybridize(lambda x: float(np.median(x)), fallback="eager")
+    with pytest.warns(UserWarning, match="numpy.median"):
         assert function(np.ones(3, np.float32)) == 1.0
