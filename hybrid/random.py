@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from hybrid import ops
+from hybrid.core.other_names import RANDOM, missing_member
 from hybrid.core.types import (
     DEFAULT_FLOAT,
     DEFAULT_INT,
@@ -510,3 +511,7 @@ def choice(a: Any, size: int | Sequence[int] = (), replace: bool = True, p: Any 
 def split(n: int) -> list[Generator]:
     """``n`` generators with streams of their own."""
     return _default.split(n)
+
+
+def __getattr__(name: str) -> Any:
+    raise missing_member(__name__, name, RANDOM)

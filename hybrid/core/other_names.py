@@ -113,9 +113,46 @@ NN = {
     "DataParallel": "hy.distributed.data_parallel(model, optimizer)",
     "Buffer": "self.register_buffer(name, tensor)",
 }
+FUNCTIONAL = {
+    **_all("F.linear(x, w)", "dense", "fully_connected"),
+    "convolution": "F.conv2d(x, w)",
+    **_all("F.cross_entropy(scores, labels)", "softmax_cross_entropy"),
+    **_all(
+        "F.cross_entropy(scores, labels)",
+        "softmax_cross_entropy_with_logits",
+        "sparse_softmax_cross_entropy_with_logits",
+    ),
+    **_all(
+        "F.binary_cross_entropy_with_logits(scores, targets)",
+        "bce_with_logits",
+        "sigmoid_binary_cross_entropy",
+        "sigmoid_cross_entropy_with_logits",
+    ),
+    "bce": "F.binary_cross_entropy(probabilities, targets)",
+    **_all("F.mse_loss(a, b)", "mse", "l2_loss"),
+    "nll": "F.nll_loss(scores, labels)",
+    **_all("F.silu(x)", "swish"),
+    "lrn": "F.local_response_norm(x, 2)",
+    "l2_normalize": "F.normalize(x)",
+    "log_sigmoid": "F.logsigmoid(x)",
+    "hard_sigmoid": "F.hardsigmoid(x)",
+    "concat": "hy.concat([a, b], axis=0)",
+    "clip": "hy.clip(x, 0, 1)",
+}
+RANDOM = {
+    **_all("hy.random.uniform(size=(2, 3))", "rand", "random", "random_sample"),
+    **_all("hy.random.normal(size=(2, 3))", "randn", "standard_normal"),
+    "randint": "hy.random.integers(0, 10, size=(2, 3))",
+    "randperm": "hy.random.permutation(10)",
+    **_all("hy.random.seed(0)", "manual_seed", "set_seed"),
+    **_all("hy.random.Generator(0)", "default_rng", "PRNGKey", "RandomState", "key"),
+}
 OPTIM = {"Momentum": "hy.optim.SGD(parameters, lr=0.1, momentum=0.9)"}
 TENSOR = {
-    **_all(HERE, "cuda", "pin_memory", "share_memory_", "as_in_context"),
+    **_all(HERE, "cuda", "pin_memory", "share_memory_", "as_in_context", "is_cuda"),
+    "retain_grad": "hy.grad(f)(x)",
+    "nelement": "x.numel()",
+    "ndimension": "x.dim()",
     "unsqueeze_": "x = x.unsqueeze(0)",
     "unique": "hy.unique_values(x)",
     "copy": "x.clone()",

@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager
 from threading import get_ident
 from typing import TYPE_CHECKING, Any, ParamSpec, Protocol, TypeVar
 
+from hybrid.core.call_advice import advise_on_attributes
 from hybrid.core.exceptions import handlers_wait
 from hybrid.errors import shorten
 
@@ -148,6 +149,8 @@ def set_stack(interpreters: Stack) -> None:
 def outward(error: BaseException) -> None:
     """``error`` leaves a function that authors call: its traceback gets short, if one did."""
     if not any([interpreter.traces or interpreter.watches for interpreter in stack()]):
+        if type(error) is TypeError:
+            advise_on_attributes(error)
         shorten(error)
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from hybrid import ops, random
+from hybrid.core.other_names import FUNCTIONAL, missing_member
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.nn.functions.ctc import ctc_loss as ctc_loss
@@ -360,3 +361,7 @@ def scaled_dot_product_attention(
         scale=scale,
         enable_gqa=enable_gqa,
     )
+
+
+def __getattr__(name: str) -> Any:
+    raise missing_member(__name__, name, FUNCTIONAL)

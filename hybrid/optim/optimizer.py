@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import is_
 from typing import Any, NamedTuple
@@ -11,6 +12,7 @@ from hybrid import ops
 from hybrid.calls.bind.generate import WRITER
 from hybrid.calls.control_functions import cond
 from hybrid.config import advance_epoch
+from hybrid.core.call_advice import instead_of
 from hybrid.core.types import DType, bool_, int64
 from hybrid.eager.inplace_launch import InplaceCall
 from hybrid.eager.tensor import Tensor
@@ -54,7 +56,7 @@ class Optimizer:
         how: Mapping[str, Any] | None = None,
     ) -> None:
         """``how`` are PyTorch's arguments on how a step is computed, which change nothing here."""
-        _check_how(type(self).__name__, how or {})
+        _check_how(type(self), how or {})
         self._defaults = tuple(defaults.items())
         self.scaling = Scaling(ops.zeros((), dtype=int64), ops.zeros((), dtype=bool_))
         self.param_groups: tuple[Group, ...] = ()
@@ -303,10 +305,14 @@ def _nothing() -> None:
     """The step of a parameter that has no gradient."""
 
 
-def _check_how(label: str, how: Mapping[str, Any]) -> None:
+def _check_how(kind: type, how: Mapping[str, Any]) -> None:
+    label = kind.__name__
     for name, value in how.items():
         if name not in ("foreach", "fused", "capturable", "differentiable"):
-            raise ArgumentTypeError(f"{label} has no argument {name!r}")
+            words = [w for w in inspect.signature(kind).parameters if w not in ("params", "how")]
+            raise ArgumentTypeError(
+                f"{label} has no argument {name!r}", fix=instead_of(name, words)
+            )
         if name == "differentiable" and value:
             raise ArgumentError(
                 f"{label} cannot be differentiated through",

@@ -13,7 +13,9 @@ from hybrid.core import other_names
 OWNERS: dict[str, tuple[Any, dict[str, str]]] = {
     "module 'hybrid'": (hy, other_names.PACKAGE),
     "module 'hybrid.nn'": (hy.nn, other_names.NN),
+    "module 'hybrid.nn.functional'": (hy.nn.functional, other_names.FUNCTIONAL),
     "module 'hybrid.optim'": (hy.optim, other_names.OPTIM),
+    "module 'hybrid.random'": (hy.random, other_names.RANDOM),
     "'Tensor' object": (hy.ones((2, 2)), other_names.TENSOR),
     "'Linear' object": (hy.nn.Linear(2, 2), other_names.MODULE),
 }
@@ -47,10 +49,13 @@ def test_the_line_runs(line: str, tmp_path: Any) -> None:
     space = {
         "hy": hy, "nn": hy.nn, "x": x, "a": a, "b": b, "values": [1.0], "model": model,
         "parameters": model.parameters(), "f": hy.sum, "dataset": [1, 2],
-        "scores": hy.ones((2, 3)), "labels": hy.asarray([0, 1]),
+        "scores": hy.ones((2, 3)), "labels": hy.asarray([0, 1]), "F": hy.nn.functional,
+        "targets": hy.ones((2, 3)), "probabilities": hy.ones((2, 3)), "w": hy.ones((2, 2)),
     }  # fmt: skip
     if "cross" in line and "linalg" in line:
         space |= {"a": hy.ones(3), "b": hy.ones(3)}
+    if "conv2d" in line:
+        space |= {"x": hy.ones((1, 2, 3, 3)), "w": hy.ones((4, 2, 3, 3))}
     if "~x" in line:
         space["x"] = hy.ones(2) > 0
     exec(line.replace('"model.hyb"', repr(str(tmp_path / "model.hyb"))), space)

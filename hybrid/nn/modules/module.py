@@ -12,6 +12,7 @@ from hybrid.calls.ledger import LedgerInfo
 from hybrid.config import advance_epoch
 from hybrid.core import types
 from hybrid.core.imports import above
+from hybrid.core.package import is_of_hybrid
 from hybrid.core.tree import flatten
 from hybrid.eager.streams import submit
 from hybrid.eager.tensor import Tensor
@@ -27,7 +28,7 @@ from hybrid.ir import Graph, Value
 from hybrid.ir.interpreter import ACTIVE, current, outward
 from hybrid.nn.modules import hooks, registry
 from hybrid.nn.modules.hooks import Handle, Hook
-from hybrid.nn.modules.module_errors import missing_attribute, note_place
+from hybrid.nn.modules.module_errors import missing_attribute, note_place, refuse_unknown_words
 from hybrid.nn.modules.parameter import Parameter
 from hybrid.nn.modules.state_dict import LoadResult, convert, load, state_of
 
@@ -58,6 +59,8 @@ class Module:
     _takes: ClassVar[str] = ""  # the shapes of a layer's input; see ``expected_input``
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
+        if kwargs and is_of_hybrid(cls):
+            refuse_unknown_words(cls, kwargs)
         made = object.__new__(cls)
         if ACTIVE and current().traces:
             current().built[id(made)] = made

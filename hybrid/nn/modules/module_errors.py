@@ -6,15 +6,23 @@ does not fail: modules note it as the error passes them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from types import FunctionType
 from typing import Any
 
+from hybrid.core.call_advice import unknown_word
 from hybrid.core.other_names import MODULE, missing
 from hybrid.core.package import is_of_hybrid
 from hybrid.core.tree import flatten
 from hybrid.eager.tensor import Tensor
-from hybrid.errors import ArgumentError, AxisError, HybridError, Place, ShapeError
+from hybrid.errors import (
+    ArgumentError,
+    ArgumentTypeError,
+    AxisError,
+    HybridError,
+    Place,
+    ShapeError,
+)
 from hybrid.nn.modules.expected_input import refusal
 
 MOST, LONGEST = 4, 100  # of what a layer got that is shown; characters of its settings
@@ -61,6 +69,14 @@ def _settings(module: Any) -> str:
 def _shown(came: Sequence[Any]) -> str:
     shown = [str(t.type) if isinstance(t, Tensor) else type(t).__name__ for t in came[:MOST]]
     return ", ".join([*shown, "..."] if len(came) > MOST else shown) or "nothing"
+
+
+def refuse_unknown_words(kind: type, given: Iterable[str]) -> None:
+    """Raise if a layer of this package, of class ``kind``, has no argument of a name."""
+    unknown = unknown_word(kind, given)
+    if unknown is not None:
+        word, fix = unknown
+        raise ArgumentTypeError(f"{kind.__name__} has no argument {word!r}", fix=fix)
 
 
 def missing_attribute(module: Any, name: str) -> AttributeError:

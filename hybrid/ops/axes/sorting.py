@@ -213,7 +213,7 @@ def sort(x: Any, /, *, axis: int = -1, descending: bool = False, stable: bool = 
 
 @remembered
 def topk(
-    x: Any, k: int, /, axis: int = -1, largest: bool = True, sorted: bool = True
+    x: Any, /, k: int, axis: int = -1, largest: bool = True, sorted: bool = True
 ) -> tuple[Any, Any]:
     """The ``k`` largest (or smallest) elements along ``axis`` and their indices, in order.
 

@@ -13,6 +13,7 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from hybrid.core.call_advice import advise
 from hybrid.core.imports import above
 from hybrid.core.types import DType, TensorType
 from hybrid.ir.interpreter import ACTIVE, outward
@@ -31,6 +32,7 @@ MAX_ATTEMPTS = 8  # to find what serves all sizes of a kind
 MAX_LISTED = 64  # tensors in a list
 
 Function = Callable[..., Any]
+_ABSENT: Any = object()
 
 
 class CallCounts:
@@ -47,6 +49,13 @@ class CallCounts:
             self.counts.clear()
         self.counts[key] = before + 1
         return before
+
+
+def leaves(error: Exception, function: Function, args: Sequence[Any]) -> None:
+    """``error`` of a call of ``function`` goes to the author."""
+    if type(error) is TypeError:
+        advise(error, function, args)
+    outward(error)
 
 
 def remembered(function: Function) -> Function:
@@ -74,7 +83,7 @@ def remembered(function: Function) -> Function:
                 return function(x, *args, **kwargs)
             return known.call(key, (x,), args, kwargs)
         except Exception as error:
-            outward(error)
+            leaves(error, function, (x, *args))
             raise
 
     return call
@@ -87,8 +96,10 @@ def remembered_of_two(function: Function) -> Function:
     launches, recipes = known.launches, known.recipes
 
     @functools.wraps(function)
-    def call(a: Any, b: Any, /, *args: Any, **kwargs: Any) -> Any:
+    def call(a: Any, b: Any = _ABSENT, /, *args: Any, **kwargs: Any) -> Any:
         try:
+            if b is _ABSENT:  # the function says what is missing
+                return function(a, **kwargs)
             if ACTIVE:
                 return function(a, b, *args, **kwargs)
             key = None
@@ -105,7 +116,7 @@ def remembered_of_two(function: Function) -> Function:
                 return function(a, b, *args, **kwargs)
             return known.call(key, (a, b), args, kwargs)
         except Exception as error:
-            outward(error)
+            leaves(error, function, (a, b, *args))
             raise
 
     return call
@@ -135,7 +146,7 @@ def remembered_of_three(function: Function) -> Function:
                 return function(a, b, c)
             return known.call(key, (a, b, c), (), {})
         except Exception as error:
-            outward(error)
+            leaves(error, function, (a, b, c))
             raise
 
     return call
@@ -166,7 +177,7 @@ def remembered_of_list(function: Function) -> Function:
                 return function(arrays, *args, **kwargs)
             return known.call(key, tuple(arrays), args, kwargs)
         except Exception as error:
-            outward(error)
+            leaves(error, function, (arrays, *args))
             raise
 
     return call
@@ -191,7 +202,7 @@ def remembered_of_none(function: Function) -> Function:
                 return function(*args, **kwargs)
             return known.call(key, (), args, kwargs)
         except Exception as error:
-            outward(error)
+            leaves(error, function, args)
             raise
 
     return call
@@ -233,7 +244,7 @@ def remembered_of_any(function: Function) -> Function:
 
             return known.found(key, tensors, rest, named, general)
         except Exception as error:
-            outward(error)
+            leaves(error, function, args)
             raise
 
     return call
