@@ -31,14 +31,14 @@ from hybrid.core.types import uint8 as uint8
 from hybrid.core.types import uint16 as uint16
 from hybrid.core.types import uint32 as uint32
 from hybrid.core.types import uint64 as uint64
-from hybrid.eager import interop as _interop
-from hybrid.eager import torch_methods as _torch_methods  # noqa: F401  adds methods to Tensor
-from hybrid.eager.inspection import ARRAY_API_VERSION as __array_api_version__  # noqa: F401
-from hybrid.eager.inspection import array_namespace_info as __array_namespace_info__  # noqa: F401
-from hybrid.eager.inspection import finfo as finfo
-from hybrid.eager.inspection import iinfo as iinfo
-from hybrid.eager.interop import asarray as asarray
-from hybrid.eager.interop import from_dlpack as from_dlpack
+from hybrid.eager.frameworks import interop as _interop
+from hybrid.eager.frameworks import torch_methods as _torch_methods  # noqa: F401  adds methods to Tensor
+from hybrid.eager.frameworks.inspection import ARRAY_API_VERSION as __array_api_version__  # noqa: F401
+from hybrid.eager.frameworks.inspection import array_namespace_info as __array_namespace_info__  # noqa: F401
+from hybrid.eager.frameworks.inspection import finfo as finfo
+from hybrid.eager.frameworks.inspection import iinfo as iinfo
+from hybrid.eager.frameworks.interop import asarray as asarray
+from hybrid.eager.frameworks.interop import from_dlpack as from_dlpack
 from hybrid.eager.tensor import Tensor as Tensor
 from hybrid.errors import HybridError as HybridError
 from hybrid.memory.native import num_threads as num_threads

@@ -143,6 +143,10 @@ class LinearAlgebraError(HybridError, np.linalg.LinAlgError):
     """A matrix does not have what was asked of it: it is singular, say."""
 
 
+class NonFiniteError(HybridError, FloatingPointError):
+    """An op has made a NaN, or inf, inside of ``hybrid.debug``."""
+
+
 class ProgramError(HybridError):
     """A function cannot be exported, or a file of a program cannot be loaded."""
 

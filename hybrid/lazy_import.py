@@ -33,6 +33,7 @@ _NAMES = {  # public names, by the modules that they come from
     "hybrid.calls.control_functions": ("cond", "py_call", "scan", "while_loop"),
     "hybrid.calls.dynamic_axes": ("Dim",),
     "hybrid.calls.hybridized": ("hybridize",),
+    "hybrid.autodiff.debug": ("debug",),
     "hybrid.eager.profile": ("profile",),
     "hybrid.eager.progress": ("progress",),
     "hybrid.eager.streams": ("stream", "wait_all"),
@@ -138,9 +139,9 @@ class _FormerModules:
 
 _ABOVE = {  # what lower folders call of those above them, by the modules that have it
     "hybrid.autodiff.tape": ("backward",),
-    "hybrid.eager.data_view": ("view_of", "write_data"),
+    "hybrid.eager.frameworks.data_view": ("view_of", "write_data"),
     "hybrid.eager.fused_calls": ("learned", "local_plan", "opened", "watched"),
-    "hybrid.eager.numpy_protocols": ("array_function", "array_ufunc"),
+    "hybrid.eager.frameworks.numpy_protocols": ("array_function", "array_ufunc"),
     "hybrid.eager.open_launch": ("run_open",),
     "hybrid.memory.bfloat16": ("exported", "imported"),
     "hybrid.explain.page": ("explanation_fragment", "explanation_page"),

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from hybrid.core.types import int64
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ops import as_tensor, broadcast_arrays, expand_dims, roll, squeeze, zeros

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.imports import optional
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 

@@ -31,6 +31,7 @@ TOP = [
     "load_exported",
     "include_dir",
     "lib_dir",
+    "debug",
     "profile",
     "progress",
     "num_threads",

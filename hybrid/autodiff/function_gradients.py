@@ -13,7 +13,7 @@ from hybrid.core.tree import describe, flatten, tree_map, unflatten
 from hybrid.core.types import TensorType
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, GradientError, ShapeError
-from hybrid.ir.interpreter import authors_call, current, outward
+from hybrid.ir.interpreter import current, outward
 from hybrid.ir.record import AnyRecord, differentiating, keeping_operands, recording
 from hybrid.ops.communication.layout_op import in_layout
 
@@ -174,7 +174,6 @@ def grad(
     return gradient
 
 
-@authors_call
 def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any], tuple]]:
     """``(function(*primals), pullback)``; the pullback maps a cotangent to one per primal."""
     leaves, structure = flatten(primals)
@@ -204,7 +203,6 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[[Any
     return detached(out, roots), pullback
 
 
-@authors_call
 def jvp(function: Callable[..., Any], primals: Sequence[Any], given: Sequence[Any]) -> tuple:
     """``(function(*primals), tangent)``, the tangent along ``given`` (forward mode)."""
     leaves, structure = flatten(tuple(primals))

@@ -17,7 +17,7 @@ from hybrid import linalg, ops
 from hybrid.bench.measure import SampleTiming, measure
 from hybrid.bench.sweep_functions import ROWS
 from hybrid.core.tree import tree_map
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.ops.support.call_cache import CALLS_BEFORE_LEARNING, CALLS_BEFORE_PLANNING
 

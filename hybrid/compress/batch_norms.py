@@ -12,7 +12,7 @@ from hybrid import nn
 from hybrid.autodiff.function_gradients import no_grad
 from hybrid.compress.quantized_layers import replaced
 from hybrid.core.tree import flatten
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.ir import Op
 from hybrid.ir.interpreter import interpreting

@@ -16,7 +16,7 @@ from hybrid.compress.functional import fake_quantize, quantize
 from hybrid.compress.quantized_sequences import QuantizedMultiheadAttention
 from hybrid.compress.scheme import LEAST, Scheme, first_steps, greatest_steps
 from hybrid.core.types import float32
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.nn.functions.multihead import project_heads
 from hybrid.nn.modules.module import Module

@@ -24,7 +24,7 @@ from hybrid.compress.weight_forms import (
     matrix_of,
 )
 from hybrid.core.types import float32, uint8
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.nn.modules.module import Module
 from hybrid.nn.modules.parameter import Parameter

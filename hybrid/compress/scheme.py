@@ -10,7 +10,7 @@ import numpy as np
 from hybrid import ops
 from hybrid.core.dataclass import dataclass
 from hybrid.core.types import float32, int8
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError
 from hybrid.ops.shapes.creation import zeros

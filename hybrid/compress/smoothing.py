@@ -29,7 +29,7 @@ from hybrid.compress.quantization import (
 )
 from hybrid.compress.weights import label_of, numbers
 from hybrid.core.dataclass import dataclass
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, Location, warn_author
 from hybrid.ir import Node, Op, Value

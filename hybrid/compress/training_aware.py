@@ -30,7 +30,7 @@ from hybrid.compress.scheme import (
     require_bits,
 )
 from hybrid.core.types import float32, int32, uint8
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError
 from hybrid.ir.interpreter import current

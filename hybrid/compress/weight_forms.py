@@ -23,7 +23,7 @@ from hybrid import ops
 from hybrid.compress.integer_products import dynamic_linear, rows_quantized
 from hybrid.compress.scheme import HALF, Scheme
 from hybrid.core.types import Shape, float32, int8, uint8
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.nn.layers.conv import _Conv
 from hybrid.nn.modules.module import Module

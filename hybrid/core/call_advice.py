@@ -129,8 +129,9 @@ def _names(function: Callable[..., Any]) -> list[str]:
 @functools.lru_cache(512)
 def _words(kind: type) -> tuple[str, ...] | None:
     """The arguments of a class, by their names; None if it takes any."""
-    parameters = inspect.signature(kind.__init__).parameters.values()  # type: ignore[misc]
-    if any([p.kind is p.VAR_KEYWORD for p in parameters]):
+    own: Any = kind.__init__  # type: ignore[misc]
+    parameters = inspect.signature(own).parameters.values()
+    if hasattr(own, "__wrapped__") or any([p.kind is p.VAR_KEYWORD for p in parameters]):
         return None
     return tuple([p.name for p in parameters if p.kind is not p.VAR_POSITIONAL][1:])
 

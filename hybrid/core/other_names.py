@@ -151,8 +151,6 @@ OPTIM = {"Momentum": "hy.optim.SGD(parameters, lr=0.1, momentum=0.9)"}
 TENSOR = {
     **_all(HERE, "cuda", "pin_memory", "share_memory_", "as_in_context", "is_cuda"),
     "retain_grad": "hy.grad(f)(x)",
-    "nelement": "x.numel()",
-    "ndimension": "x.dim()",
     "unsqueeze_": "x = x.unsqueeze(0)",
     "unique": "hy.unique_values(x)",
     "copy": "x.clone()",

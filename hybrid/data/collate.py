@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from hybrid.core.tree import describe, flatten
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ops import stack

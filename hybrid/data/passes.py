@@ -19,7 +19,7 @@ from hybrid.data.sampler import (
 )
 from hybrid.data.workers.prefetch import AheadOfStreams, Prefetch
 from hybrid.data.workers.worker import ENDED, Job, Reader
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.errors import ArgumentError, CaptureError, DatasetError, author_location
 from hybrid.ir.interpreter import current
 from hybrid.random import Generator, default_generator

@@ -17,8 +17,8 @@ from hybrid.calls.hybridized import Hybridized
 from hybrid.core.dataclass import dataclass
 from hybrid.core.types import TensorType, dtype_of
 from hybrid.eager.execution import EAGER
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.fused_calls import optimized_plan
-from hybrid.eager.interop import asarray
 from hybrid.eager.launch import call_plan
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, DTypeError, ShapeError

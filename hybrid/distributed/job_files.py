@@ -13,7 +13,7 @@ from hybrid.core.layouts import whole_of
 from hybrid.core.tree import tree_map
 from hybrid.distributed.meshes import world_channel
 from hybrid.distributed.shared_tensors import whole
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import (
     ArgumentError,

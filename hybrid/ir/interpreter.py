@@ -148,7 +148,7 @@ def set_stack(interpreters: Stack) -> None:
 
 def outward(error: BaseException) -> None:
     """``error`` leaves a function that authors call: its traceback gets short, if one did."""
-    if not any([interpreter.traces or interpreter.watches for interpreter in stack()]):
+    if not any([interpreter.traces for interpreter in stack()]):
         if type(error) is TypeError:
             advise_on_attributes(error)
         shorten(error)

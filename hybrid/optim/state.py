@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from hybrid import ops
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.nn.modules.parameter import in_dtype

@@ -13,7 +13,7 @@ from hybrid.core.size_functions import SizeValue
 from hybrid.core.sizes import OpenSizes
 from hybrid.core.types import TensorType
 from hybrid.eager.execution import as_tensor
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import (
     ArgumentTypeError,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from hybrid import ops
 from hybrid.core.types import bool_, float64, int64
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, CallbackError
 from hybrid.optim.lr_scheduler import LRScheduler, ReduceLROnPlateau

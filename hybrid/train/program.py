@@ -10,7 +10,7 @@ from hybrid.core.loop_io import ROWS, Looker, Supplying
 from hybrid.core.types import bool_, float64, int64, tensor_type
 from hybrid.data import DataLoader
 from hybrid.data.loops.portion import Portion
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.optim.optimizer import Optimizer
 from hybrid.train.batch_steps import Steps

@@ -14,7 +14,7 @@ from hybrid.core.types import float64
 from hybrid.data import DataLoader
 from hybrid.data.loops.loader_supply import UnlikeBatch
 from hybrid.data.loops.portion import ENDLESS
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.errors import DatasetError
 from hybrid.optim.optimizer import Optimizer
 from hybrid.train.batch_steps import Steps

@@ -16,7 +16,7 @@ import numpy as np
 
 from hybrid.core.imports import optional
 from hybrid.core.output_file import whole_file
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor, refused_part
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.memory import native

@@ -6,7 +6,7 @@ import pytest
 from hybrid import linalg, ops
 from hybrid.bench.sweep import LEFT_OUT, SweepArrays, beside, functions, ours, sweep
 from hybrid.core.tree import flatten, tree_map
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 
 ROWS = dict(functions())
 UNLIKE = {"erf", "gelu", "empty", "empty_like"}  # NumPy has none, or gives no values

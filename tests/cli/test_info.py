@@ -13,7 +13,7 @@ from hybrid.cli.commands.ops import (
     rules,
     signature,
 )
-from hybrid.eager.inspection import FUNCTIONS, LINALG
+from hybrid.eager.frameworks.inspection import FUNCTIONS, LINALG
 from hybrid.ir import REGISTRY, get_op
 from hybrid.memory import native
 

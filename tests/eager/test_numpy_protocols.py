@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid.eager import numpy_protocols
-from hybrid.eager.numpy_protocols import answer
+from hybrid.eager.frameworks import numpy_protocols
+from hybrid.eager.frameworks.numpy_protocols import answer
 from hybrid.errors import ArgumentTypeError, TracedValueError
 
 A = np.linspace(0.1, 0.9, 6, dtype=np.float32).reshape(2, 3)
@@ -80,6 +80,7 @@ TENSORS: dict[str, Call] = {
     "full_like": lambda x, a: np.full_like(x, 3.0),
     "copy": lambda x, a: np.copy(x),
     "round": lambda x, a: np.round(x * 3),
+    "round to a place": lambda x, a: np.round(x, 1),
     "dot": lambda x, a: np.dot(x, a.T),
     "dot of vectors": lambda x, a: np.dot(x[0], a[0]),
     "dot of a number": lambda x, a: np.dot(x, 2.0),
@@ -116,7 +117,8 @@ def test_several_results() -> None:
 ARRAYS: dict[str, Call] = {
     "percentile": lambda x, a: np.percentile(x, 50),
     "unique": lambda x, a: np.unique(x),
-    "round to a place": lambda x, a: np.round(x, 1),
+    "into an array": lambda x, a: np.cumsum(x, out=np.zeros(6, np.float32)),
+    "sorted as one": lambda x, a: np.sort(x, axis=None),
     "split": lambda x, a: np.split(x, 3, axis=1)[1],
     "norm of matrices": lambda x, a: np.linalg.norm(x, ord="nuc"),
     "ravel by columns": lambda x, a: np.ravel(x, order="F"),

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import hybrid as hy
-from hybrid.eager.torch_methods import ALIASES, FILLS, IN_PLACE
+from hybrid.eager.frameworks.torch_methods import ALIASES, FILLS, IN_PLACE
 from hybrid.errors import ArgumentTypeError, DTypeError, ShapeError
 
 A = np.random.default_rng(0).uniform(0.2, 2.0, (2, 3)).astype(np.float32)

@@ -34,8 +34,10 @@ ERRORS = [
     ),
     (
         lambda: nn.Conv2d(3, 2, 3)(tensor(1, 4, 5, 5)),
-        "conv2d cannot take f32[1,4,5,5] with weight f32[2,3,3,3]\nThe weight is for 3 channels, "
-        "and the input has 4.\nFix: give a weight for as many channels, or other groups.",
+        "conv2d cannot take f32[1,4,5,5] with weight f32[2,3,3,3]\n"
+        "Conv2d(3, 2, kernel_size=(3, 3), stride=(1, 1)) got f32[1,4,5,5]; it takes [N, 3, "
+        "H, W] or [3, H, W]\n"
+        "Fix: make it Conv2d(in_channels=4, ...), or change the shape of what it is given.",
     ),
     (
         lambda: nn.ConvTranspose2d(3, 2, 3, padding="same"),
@@ -50,15 +52,24 @@ ERRORS = [
     ),
     (
         lambda: nn.BatchNorm2d(3)(tensor(2, 3, 4)),
-        f"BatchNorm2d cannot take f32[2,3,4]\nIt takes inputs of 4 dimensions.\n{SHAPE}",
+        "BatchNorm2d cannot take f32[2,3,4]\n"
+        "BatchNorm2d(3, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True) got "
+        "f32[2,3,4]; it takes [N, 3, H, W]\n"
+        "Fix: change the shape of what it is given, or use the layer for as many axes.",
     ),
     (
         lambda: nn.BatchNorm1d(3)(tensor(3)),
-        f"BatchNorm1d cannot take f32[3]\nIt takes inputs of 2 or 3 dimensions.\n{SHAPE}",
+        "BatchNorm1d cannot take f32[3]\n"
+        "BatchNorm1d(3, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True) got "
+        "f32[3]; it takes [N, 3] or [N, 3, L]\n"
+        "Fix: change the shape of what it is given, or use the layer for as many axes.",
     ),
     (
         lambda: nn.InstanceNorm3d(3)(tensor(2, 3, 4)),
-        f"InstanceNorm3d cannot take f32[2,3,4]\nIt takes inputs of 4 or 5 dimensions.\n{SHAPE}",
+        "InstanceNorm3d cannot take f32[2,3,4]\n"
+        "InstanceNorm3d(3, eps=1e-05, momentum=0.1, affine=False, track_running_stats=False) "
+        "got f32[2,3,4]; it takes [N, 3, D, H, W] or [3, D, H, W]\n"
+        "Fix: change the shape of what it is given, or use the layer for as many axes.",
     ),
     (
         lambda: nn.LayerNorm(()),

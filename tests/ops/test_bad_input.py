@@ -7,7 +7,7 @@ import pytest
 
 import hybrid as hy
 from hybrid.bench.sweep import SweepArrays, functions, ours
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.errors import HybridError
 
 ROWS = dict(functions())

@@ -362,7 +362,7 @@ def test_a_leaked_gradient_is_refused():
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: Adam([P], beta=0.9), "Adam has no argument 'beta'"),
+        (lambda: Adam([P], beta=0.9), "Adam has no argument 'beta'\nFix: write betas for beta."),
         (
             lambda: SGD([P], differentiable=True),
             "SGD cannot be differentiated through\n"

@@ -156,11 +156,11 @@ def writing_by_py_call(wrap, x):
 
 
 def numpy_of_a_tensor(x):
-    return np.sin(x)
+    return np.fmax(x, 1.0)
 
 
 def hybrids_own(x):
-    return hy.sin(x)
+    return hy.maximum(x, 1.0)
 
 
 def numpy_maker(x):
@@ -208,6 +208,18 @@ def stream_around(wrap, x):
         result = call(x)
     s.wait()
     return result
+
+
+def in_a_debugged_block(x):
+    with hy.debug():
+        return x * 2
+
+
+@around
+def debugged_around(wrap, x):
+    call = wrap(lambda x: x * 2)
+    with hy.debug():
+        return call(x)
 
 
 STEP = hy.hybridize(lambda x: x * 2)
@@ -425,13 +437,14 @@ ROWS = [
         "function unhybridized", (left_as_it_is, smaller_by_where), TracedBoolError),
     Row(writing_to_a_file, "use print(..., file=...), which every run repeats, or call it by "
         "hybrid.py_call", (printing_to_a_file, writing_by_py_call)),
-    Row(numpy_of_a_tensor, "call hybrid.sin", (hybrids_own,)),
+    Row(numpy_of_a_tensor, "call hybrid.maximum", (hybrids_own,)),
     Row(numpy_maker, "leave numpy.asarray out, or join values with hybrid.stack", (left_out,)),
     Row(numpy_dtype, 'write hybrid.astype(x, "float64") for one of the dtypes of hybrid',
         (hybrids_dtype,)),
     Row(numpy_alone, "write it with the functions of hybrid, or call numpy.trim_zeros through "
         "hybrid.py_call or outside the hybridized function",
         (written_with_hybrid, by_py_call, numpy_outside)),
+    Row(in_a_debugged_block, "write it around the call", (debugged_around,)),
     Row(in_a_stream, "take it out of the function, and call that in the stream", (stream_around,)),
     Row(submitting, "call the function itself", (calling,)),
     Row(loading, "load outside, and pass what is needed", (loading_before,)),

@@ -190,7 +190,7 @@ MESSAGES: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "shape of tangents": (
         lambda: hy.hvp(hy.sum, (X,), (hy.ones((2,), dtype=hy.float64),)),
-        "a cotangent of f64[3] must have that type, not f64[2]",
+        "a tangent of f64[3] must have that type, not f64[2]",
     ),
     "no scalar": (
         lambda: hy.hvp(lambda x: x, (X,), (V,)),

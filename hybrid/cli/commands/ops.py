@@ -9,7 +9,7 @@ from rich.table import Table
 
 from hybrid.cli.user_input import fail
 from hybrid.core.types import DTYPES, SUPPORTED
-from hybrid.eager.inspection import ARRAY_API_VERSION, FUNCTIONS, LINALG
+from hybrid.eager.frameworks.inspection import ARRAY_API_VERSION, FUNCTIONS, LINALG
 from hybrid.ir import REGISTRY, Op
 from hybrid.memory import native
 

@@ -17,7 +17,7 @@ from hybrid.compress.channels.masks import SUFFIX, add_mask
 from hybrid.compress.channels.unit_choice import Heads, Units
 from hybrid.compress.quantization import require_names, require_plain
 from hybrid.compress.weights import IMPORTANCE, LayerWeight, label_of, owners_of, weights_of
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError
 from hybrid.nn.modules.module import Module

@@ -23,7 +23,7 @@ from hybrid.compress.weights import numbers, owners_of, weights_of
 from hybrid.config import advance_epoch
 from hybrid.core.package import FOLDER
 from hybrid.core.tree import flatten
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, HybridError, Location
 from hybrid.ir import Node, Value

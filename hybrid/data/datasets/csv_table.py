@@ -13,7 +13,7 @@ import numpy as np
 
 from hybrid.core.types import DEFAULT_FLOAT, DEFAULT_INT, DType, bool_, dtype_of
 from hybrid.data.datasets.dataset import TensorDataset
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, DataFileError
 from hybrid.ops import astype, stack

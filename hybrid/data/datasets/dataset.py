@@ -9,7 +9,7 @@ import numpy as np
 
 from hybrid.data.transforms import RowFunction, Transform, transformed, transforms_of
 from hybrid.eager.execution import from_numpy
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.ir.interpreter import ACTIVE

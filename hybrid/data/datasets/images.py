@@ -10,7 +10,7 @@ import numpy as np
 
 from hybrid.core.imports import optional
 from hybrid.data.datasets.dataset import Dataset
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import DataFileError
 

@@ -12,7 +12,7 @@ import numpy as np
 from hybrid.core.exceptions import is_interrupt
 from hybrid.data.datasets.dataset import TensorDataset
 from hybrid.data.transforms import RowFunction
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import DataFileError, DTypeError, HybridError
 

@@ -12,7 +12,7 @@ import numpy as np
 from hybrid.core.types import int64
 from hybrid.data.datasets.dataset import BatchReader, Dataset, Numbers
 from hybrid.data.sampler import require_count
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ArgumentTypeError, OutOfRangeError
 from hybrid.ops import astype, reshape

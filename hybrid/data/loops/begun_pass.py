@@ -15,7 +15,7 @@ import numpy as np
 
 from hybrid.data.loops.seen_batches import facts_of
 from hybrid.data.passes import Pass, stateful
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 
 if TYPE_CHECKING:

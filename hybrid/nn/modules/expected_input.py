@@ -65,7 +65,9 @@ def refusal(module: Any, shape: Sequence[int]) -> tuple[str, str] | None:
         return None
     patterns = _patterns(module)
     takes = " or ".join([f"[{', '.join([axis.text for axis in one])}]" for one in patterns])
-    fix = "change the shape of what it is given"
+    fix, name = "change the shape of what it is given", type(module).__name__
+    if name.endswith(("1d", "2d", "3d")) and not any([_aligned(p, shape) for p in patterns]):
+        return takes, f"{fix}, or use the layer for as many axes"
     for pattern in patterns:
         aligned = _aligned(pattern, shape)
         if aligned is None:
@@ -74,12 +76,12 @@ def refusal(module: Any, shape: Sequence[int]) -> tuple[str, str] | None:
         if not wrong:
             return None
         if len(wrong) == 1:
-            (name,) = wrong
-            sizes = tuple([size for axis, size in aligned if axis.attribute == name])
-            many = isinstance(getattr(module, name), tuple)
-            if many or _divides(module, name, sizes[0]):
+            (attribute,) = wrong
+            sizes = tuple([size for axis, size in aligned if axis.attribute == attribute])
+            many = isinstance(getattr(module, attribute), tuple)
+            if many or _divides(module, attribute, sizes[0]):
                 shown = sizes if many else sizes[0]
-                fix = f"make it {type(module).__name__}({name}={shown}, ...), or {fix}"
+                fix = f"make it {name}({attribute}={shown}, ...), or {fix}"
                 break
     return takes, fix
 

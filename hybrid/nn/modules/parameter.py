@@ -8,7 +8,7 @@ from weakref import WeakKeyDictionary
 
 from hybrid import ops
 from hybrid.core.types import DType, float32, float64
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.ir.interpreter import current
 from hybrid.ir.record import Leaf, gradient_leaf

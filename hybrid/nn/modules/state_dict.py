@@ -10,7 +10,7 @@ from hybrid import weights
 from hybrid.config import advance_epoch
 from hybrid.core.layouts import whole_of
 from hybrid.core.types import DEVICE, dtype_of, require_device
-from hybrid.eager.interop import asarray
+from hybrid.eager.frameworks.interop import asarray
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import (
     ArgumentError,

@@ -1,6 +1,6 @@
 """Overrides of NumPy's functions for traced values: refusals that name what to call instead.
 
-Those that are functions of the same meaning here run, as eagerly; see ``eager.numpy_protocols``.
+Those that mean the same here run, as eagerly (``eager.frameworks.numpy_protocols``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from hybrid import ops
 from hybrid.core.package import module_of
 from hybrid.core.tree import flatten
-from hybrid.eager.numpy_protocols import OTHER_NAMES, answer
+from hybrid.eager.frameworks.numpy_protocols import OTHER_NAMES, answer
 from hybrid.eager.tensor import Tensor
 from hybrid.errors import NeedsValue, TracedValueError, author_location
 from hybrid.number import Number

@@ -31,7 +31,7 @@ from hybrid import ops
 from hybrid.autodiff.presence import chosen, flag
 from hybrid.core.dataclass import dataclass, field
 from hybrid.core.exceptions import CaptureSignal
-from hybrid.eager.data_view import DataView
+from hybrid.eager.frameworks.data_view import DataView
 from hybrid.eager.tensor import Tensor, make_tensor
 from hybrid.errors import CaptureError, author_location
 from hybrid.ir.interpreter import interpreting

@@ -188,8 +188,11 @@ ERRORS = [
     ),
     (
         lambda: LAYER(tensor(2, 3, 4), tensor(2, 5, 8), tensor(2, 5, 8)),
-        f"{NAME} cannot take f32[2,3,4], f32[2,5,8] and f32[2,5,8]\nQueries are [N, L, 8] or "
-        "[L, 8], keys and values [N, S, ...] or [S, ...].\nFix: change a shape.",
+        "multi_head_attention_forward cannot take f32[2,3,4], f32[2,5,8] and f32[2,5,8]\n"
+        "MultiheadAttention got f32[2,3,4], f32[2,5,8], f32[2,5,8]; it takes [N, T, 8] or "
+        "[T, 8]\n"
+        "Fix: make it MultiheadAttention(embed_dim=4, ...), or change the shape of what it "
+        "is given.",
     ),
     (
         lambda: nn.MultiheadAttention(8, 2)(tensor(2, 3, 8), tensor(2, 1, 8), tensor(2, 1, 8)),

@@ -192,13 +192,16 @@ ERRORS = [
     ),
     (
         lambda: LSTM(tensor(5, 2, 4)),
-        "LSTM cannot take f32[5,2,4]\nIt takes [T, N, 3], or [T, 3] without a batch.\n"
-        "Fix: change its shape, or the input_size.",
+        "LSTM cannot take f32[5,2,4]\n"
+        "LSTM(3, 4) got f32[5,2,4]; it takes [T, N, 3] or [T, 3]\n"
+        "Fix: make it LSTM(input_size=4, ...), or change the shape of what it is given.",
     ),
     (
         lambda: GRU(tensor(5, 2, 4)),
-        "GRU cannot take f32[5,2,4]\nIt takes [N, T, 3], or [T, 3] without a batch.\n"
-        "Fix: change its shape, or the input_size.",
+        "GRU cannot take f32[5,2,4]\n"
+        "GRU(3, 4, num_layers=2, batch_first=True) got f32[5,2,4]; it takes [N, T, 3] or [T, "
+        "3]\n"
+        "Fix: make it GRU(input_size=4, ...), or change the shape of what it is given.",
     ),
     (
         lambda: GRU(tensor(5, 0, 3)),
@@ -224,8 +227,9 @@ ERRORS = [
     ),
     (
         lambda: nn.RNNCell(3, 4)(tensor(2, 2, 3)),
-        "RNNCell cannot take f32[2,2,3]\nIt takes [N, 3] or [3].\n"
-        "Fix: change its shape, or the input_size.",
+        "RNNCell cannot take f32[2,2,3]\n"
+        "RNNCell(3, 4) got f32[2,2,3]; it takes [N, 3] or [3]\n"
+        "Fix: change the shape of what it is given.",
     ),
 ]
 

@@ -119,6 +119,8 @@ def test_what_it_takes_and_what_to_write(row: Row, hybridized: bool) -> None:
     assert (place[2], place[3]) == (came, row.takes)
     change = "change the shape of what it is given."
     if row.mended is None:
+        others = row.layer.endswith("d") and len(row.came) < 3
+        change = change[:-1] + ", or use the layer for as many axes." if others else change
         assert lines[2:] == [f"Fix: {change}"]
         return
     ((name, size),) = row.mended.items()

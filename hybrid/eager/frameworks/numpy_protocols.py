@@ -65,6 +65,10 @@ _LINEAR = "cholesky det inv matrix_rank pinv slogdet solve"
 
 _WORDS = {"a_max": "max", "a_min": "min", "newshape": "shape"}
 _CUMULATIVE = (np.cumsum, np.cumprod)
+_ORDERED = (np.argsort, np.sort)
+_REDUCTIONS = (
+    np.all, np.amax, np.amin, np.any, np.max, np.mean, np.min, np.prod, np.std, np.sum, np.var,
+)  # fmt: skip
 
 _NOT_GIVEN = {"where": True, "casting": "same_kind", "order": "K", "dtype": None, "subok": True}
 
@@ -193,6 +197,9 @@ def _with_numpys_words(function: Function, own: Function) -> Function:
         given = numpys.bind(*args, **kwargs).arguments
         if function in _CUMULATIVE:  # whose axis has no default here
             given.setdefault("axis", None)
+        into = given.get("out") is not None and function not in _REDUCTIONS
+        if into or (function in _ORDERED and given.get("axis", 0) is None):
+            return NotImplemented
         words = list(given)[by_place:]
         return own(*list(given.values())[:by_place], **{_WORDS.get(w, w): given[w] for w in words})
 
@@ -223,7 +230,7 @@ def _ravel(a: Any, order: str = "C") -> Any:
 
 
 def _round(a: Any, decimals: int = 0, out: Any = None) -> Any:
-    return ops.round(a) if decimals == 0 and out is None else NotImplemented
+    return a.round(decimals=decimals) if out is None else NotImplemented
 
 
 def _where(condition: Any, *choices: Any) -> Any:
