@@ -453,8 +453,15 @@ def domain_error(subject: str, value: str) -> ArgumentError:
 
 
 _PACKAGE = FOLDER + os.sep
-_GENERATED = (_PACKAGE, "<frozen", "<binding>", "<record>", "<open call>")  # code of this package
+# Paths of code that is none of the author's begin so.
+_GENERATED: tuple[str, ...] = (_PACKAGE, "<frozen", "<binding>", "<record>", "<open call>")
 _SHOWN = 2  # frames of this package behind the author's last one, in errors that it does not mean
+
+
+def leave_frames_out(*folders: str) -> None:
+    """Take code in ``folders`` for none of an author's: of what calls this package for one."""
+    global _GENERATED
+    _GENERATED = tuple(dict.fromkeys((*_GENERATED, *folders)))
 
 
 def author_frame(frame: FrameType | None) -> FrameType | None:

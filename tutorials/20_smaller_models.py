@@ -136,5 +136,5 @@ assert aware > rounded and aware > right - 0.08
 assert converted(x).numpy().tobytes() == prepared.eval()(x).numpy().tobytes()
 
 # %% Without writing a line: `hybrid compress lenet --prune 0.5 --structure channel --tune 5 --int8
-# --method static --out small.safetensors` trains, prunes, fine-tunes, quantizes, saves, and prints
+# --method static -o small.safetensors` trains, prunes, fine-tunes, quantizes, saves, and prints
 # the same report. `hybrid bench compress` shows how far several models may be taken.

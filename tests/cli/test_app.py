@@ -2,8 +2,10 @@
 
 import os
 import pkgutil
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -144,3 +146,69 @@ def test_importing_hybrid_loads_no_command_line(tmp_path: Path) -> None:
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True
     )
     assert done.stdout == "[]\n"
+
+
+# How commands end ---------------------------------------------------------------------------------
+
+FAILING = """
+def called(x):
+    return inner(x)
+
+def inner(x):
+    return {}["missing"]
+"""
+
+
+def test_what_the_user_s_code_raises_has_the_user_s_frames(tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(FAILING)
+    command = ["graph", "mine.py:called", "-i", "f32[2]"]
+    done = hybrid(*command, cwd=tmp_path, HYBRID_TRACEBACK="")
+    files = [line.split(", line")[0] for line in done.stderr.splitlines() if "  File " in line]
+    assert (done.returncode, done.stdout) == (1, "")
+    assert files == [f'  File "{tmp_path / "mine.py"}"'] * 2
+    assert done.stderr.endswith("KeyError: 'missing'\n")
+    done = hybrid(*command, cwd=tmp_path, HYBRID_TRACEBACK="full")
+    assert done.returncode == 1 and done.stderr.count("  File ") > 10
+
+
+def test_a_pipe_that_is_closed_ends_it_without_a_word(tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "hybrid", "ops"], cwd=tmp_path, bufsize=0,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as running:  # fmt: skip
+        assert running.stdout is not None and running.stderr is not None
+        running.stdout.close()
+        assert running.stderr.read() == b""
+        assert running.wait() == 128 + signal.SIGPIPE
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
+@pytest.mark.parametrize("command", ["ops", "info", "--help"])
+def test_a_full_disk_is_told_in_a_line(command: str, tmp_path: Path) -> None:
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(
+            [sys.executable, "-m", "hybrid", command], cwd=tmp_path, stdout=full,
+            stderr=subprocess.PIPE, text=True, check=False,
+        )  # fmt: skip
+    line = "hybrid: standard output cannot be written: No space left on device.\n"
+    assert (done.returncode, done.stderr) == (1, line)
+
+
+def test_control_c_has_the_code_of_other_programs(tmp_path: Path) -> None:
+    (tmp_path / "slow.py").write_text(
+        "import time\nopen('begun', 'w').close()\ntime.sleep(60)\ndef f(x): return x\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-m", "hybrid", "graph", "slow.py:f"], cwd=tmp_path,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    ) as running:  # fmt: skip
+        while not (tmp_path / "begun").exists() and running.poll() is None:
+            time.sleep(0.01)
+        running.send_signal(signal.SIGINT)
+        assert running.communicate() == (b"", b"")
+        assert running.returncode == 130
+
+
+def test_completion_can_be_installed() -> None:
+    shown = CliRunner().invoke(build(), ["--help"])
+    assert "--install-completion" in shown.stdout and "--show-completion" in shown.stdout

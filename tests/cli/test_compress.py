@@ -70,7 +70,7 @@ def shown(*args: str) -> str:
 
 
 def test_a_model_in_a_file(folder: Path) -> None:
-    text = shown("small.py:net", "--data", "small.py:batches", "--out", "made.safetensors")
+    text = shown("small.py:net", "--data", "small.py:batches", "--output", "made.safetensors")
     lines = text.splitlines()
     assert [line.split()[0] for line in lines[:6]] == [
         "before", "bytes", "parameters", "operations", "latency", "accuracy",
@@ -106,7 +106,7 @@ def test_a_model_in_a_file(folder: Path) -> None:
     ],
 )
 def test_options(args: list[str], settings: dict[str, object], folder: Path) -> None:
-    shown("small.py:make", "--data", "small.py:loader", "--out", "o.safetensors", *args)
+    shown("small.py:make", "--data", "small.py:loader", "--output", "o.safetensors", *args)
     module = sys.modules["small"]
     data = module.batches if settings.get("method") == "static" else None
     wanted = hy.compress.quantize(module.net, data=data, **settings).state_dict()
@@ -127,7 +127,14 @@ def test_weights_of_a_model_in_a_file(folder: Path) -> None:
     shown("small.py:net", "--data", "small.py:batches")
     state = {name: x.numpy() * 2 for name, x in sys.modules["small"].net.state_dict().items()}
     hy.save(state, "w.safetensors")
-    options = ["--data", "small.py:batches", "--weights", "w.safetensors", "--out", "o.safetensors"]
+    options = [
+        "--data",
+        "small.py:batches",
+        "--weights",
+        "w.safetensors",
+        "--output",
+        "o.safetensors",
+    ]
     shown("small.py:net", *options)
     found = hy.load("o.safetensors")
     assert (found["w"].numpy() == state["w"]).all()
@@ -138,7 +145,7 @@ def test_a_model_of_the_list_with_weights(tmp_path: Path) -> None:
     hy.random.seed(0)
     model = find("lstm").make()
     hy.save(model, weights)
-    text = shown("lstm", "--weights", str(weights), "--threads", "1", "--out", str(out))
+    text = shown("lstm", "--weights", str(weights), "--threads", "1", "--output", str(out))
     assert "samples an epoch" not in text
     assert re.search(r"\naccuracy +\d+\.\d% +\d+\.\d% ", text)
     assert "nothing with weights is left in floats" in text
@@ -154,7 +161,7 @@ def test_a_model_of_the_list_is_trained_first() -> None:
     assert re.search(rf"\naccuracy +{score[1]} ", rest)
 
 
-SEEN = ["small.py:net", "--data", "small.py:batches", "--out", "o.safetensors"]
+SEEN = ["small.py:net", "--data", "small.py:batches", "--output", "o.safetensors"]
 
 
 @pytest.mark.parametrize("structure", ["element", "2:4", "channel"])
@@ -331,8 +338,8 @@ WRONG = {
         "lstm: [Errno 2] No such file or directory: 'absent.safetensors'.",
     ),
     "a folder": (
-        ["lstm", "--out", "absent/o.safetensors"],
-        "--out absent/o.safetensors cannot be written: No such file or directory.",
+        ["lstm", "--output", "absent/o.safetensors"],
+        "--output absent/o.safetensors cannot be written: No such file or directory.",
     ),
     "no threads": (["lenet", "--threads", "0"], "--threads 0: 0 is not a number of threads."),
 }
@@ -349,9 +356,9 @@ def test_bad_input_is_one_line(args: list[str], expected: str, folder: Path) -> 
 
 def test_a_missing_package_is_told_before_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "safetensors", None)
-    done = CliRunner().invoke(build(), ["compress", "lenet", "--out", "x.safetensors"])
+    done = CliRunner().invoke(build(), ["compress", "lenet", "--output", "x.safetensors"])
     assert done.exit_code == 2 and done.stdout == ""
     assert done.stderr == (
-        "hybrid: --out needs the package safetensors, which is not installed. "
+        "hybrid: --output needs the package safetensors, which is not installed. "
         'Fix: pip install "hybrid[io]".\n'
     )

@@ -1,5 +1,7 @@
 """``hybrid graph`` prints the graph that hybridize would run, and one line when there is none."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -87,16 +89,16 @@ def test_into_a_file(model: Path, tmp_path: Path) -> None:
 
 def test_a_drawing(model: Path, tmp_path: Path) -> None:
     path = tmp_path / "double.html"
-    assert lines_of(f"{model}:double", "-i", "f32[2]", "--show", str(path)) == [
+    assert lines_of(f"{model}:double", "-i", "f32[2]", "--html", str(path)) == [
         f"{path} shows @double."
     ]
     assert f'title="{model}:5\n' in path.read_text(encoding="utf-8")
 
 
 def test_a_drawing_of_an_unknown_kind(model: Path) -> None:
-    line = failure(f"{model}:double", "-i", "f32[2]", "--show", "double.png")
+    line = failure(f"{model}:double", "-i", "f32[2]", "--html", "double.png")
     assert line == (
-        "hybrid: --show: a graph cannot be drawn into double.png. The end of the name says what is "
+        "hybrid: --html: a graph cannot be drawn into double.png. The end of the name says what is "
         "drawn: .svg or .html. Fix: let the name end in .svg or .html."
     )
 
@@ -116,3 +118,13 @@ def test_an_output_that_cannot_be_written(model: Path, tmp_path: Path) -> None:
     path = tmp_path / "absent" / "graph.txt"
     line = failure(f"{model}:double", "-i", "f32[2]", "-o", str(path))
     assert line == f"hybrid: --output {path} cannot be written: No such file or directory."
+
+
+def test_a_model_that_is_built_by_a_script_has_no_lines_of_the_command(tmp_path: Path) -> None:
+    path = tmp_path / "net.py"
+    path.write_text("from hybrid import nn\nnet = nn.Sequential(nn.Linear(3, 4), nn.ReLU())\n")
+    for start in ([sys.executable, "-m", "hybrid"], [str(Path(sys.executable).parent / "hybrid")]):
+        done = subprocess.run(
+            [*start, "graph", f"{path}:net", "-i", "f32[2,3]"], capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        assert "graph @Sequential" in done.stdout and "#" not in done.stdout

@@ -98,7 +98,8 @@ def compress(
         bool, typer.Option("--sensitivity", help="show what each layer alone loses, too")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="write the compressed model to this file")
+        Path | None,
+        typer.Option("--output", "-o", "--out", help="write the compressed model to this file"),
     ] = None,
     threads: Annotated[int | None, typer.Option(help="for kernels; default: as set")] = None,
 ) -> None:
@@ -142,8 +143,8 @@ def compress(
         if distill is not None and ":" not in distill:
             require_task(find(distill), model)
         if out is not None:
-            imports.optional("safetensors", "io", "--out")
-            require_writable("--out", out)
+            imports.optional("safetensors", "io", "--output")
+            require_writable("--output", out)
         set_threads(threads)
         given = from_file(model, data, weights) if ":" in model else None
         if given is None:

@@ -25,8 +25,9 @@ def graph(
     ] = None,
     optimize: Annotated[bool, typer.Option(help="show it after the passes")] = True,
     output: Annotated[Path | None, typer.Option("--output", "-o", help="write it here")] = None,
-    show: Annotated[
-        Path | None, typer.Option(help="draw it here instead: an .svg (by Graphviz) or an .html")
+    html: Annotated[
+        Path | None,
+        typer.Option("--html", "--show", help="draw it here: an .html, or an .svg (by Graphviz)"),
     ] = None,
 ) -> None:
     """Capture TARGET on inputs of the given types and print its graph; runs nothing else."""
@@ -39,11 +40,11 @@ def graph(
             shown = run_pipeline(captured) if dynamic else optimized_plan(captured).graph
     except (HybridError, TypeError) as error:  # TypeError: another number of arguments
         fail(f"{target}: {error}")
-    if show is not None:
+    if html is not None:
         try:
-            typer.echo(f"{shown.show(show)} shows @{shown.name}.")
+            typer.echo(f"{shown.show(html)} shows @{shown.name}.")
         except HybridError as error:
-            fail(f"--show: {error}")
+            fail(f"--html: {error}")
         return
     text = print_graph(shown, locations=True)
     if output is None:
