@@ -263,7 +263,7 @@ if _typing.TYPE_CHECKING:
     from hybrid.calls.control_functions import scan as scan
     from hybrid.calls.control_functions import while_loop as while_loop
     from hybrid.calls.dynamic_axes import Dim as Dim
-    from hybrid.calls.hybridized import hybridize as hybridize
+    from hybrid.calls.hybridization import hybridize as hybridize
     from hybrid.eager.profile import profile as profile
     from hybrid.eager.progress import progress as progress
     from hybrid.eager.streams import stream as stream

@@ -37,6 +37,25 @@ def keeps_ledgers() -> bool:
     return os.environ.get("HYBRID_LEDGER", "") != "0"
 
 
+VERIFYING = ("verify", "on_difference")  # options of what is verified
+
+
+def verified_calls() -> dict[str, Any]:
+    """The options that ``HYBRID_VERIFY_CALLS``, a share of calls, stands for."""
+    text = os.environ.get("HYBRID_VERIFY_CALLS")
+    if not text:
+        return {}
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise ArgumentError(
+            f"HYBRID_VERIFY_CALLS is {text!r}", fix="set it to a share of calls, from 0 to 1"
+        )
+    return {"verify": share, "on_difference": "warn"} if share else {}
+
+
 PLAN_CACHE_BYTES = 256 << 20
 PLAN_BUDGET = 1 << 40  # iterations: hours of the shortest ones
 _budget: list[int] = []  # what cache_plans() has set: none, or one

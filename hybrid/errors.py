@@ -143,6 +143,10 @@ class LinearAlgebraError(HybridError, np.linalg.LinAlgError):
     """A matrix does not have what was asked of it: it is singular, say."""
 
 
+class VerificationError(HybridError):
+    """A verified call of a hybridized function gave something else in a plan than eagerly."""
+
+
 class NonFiniteError(HybridError, FloatingPointError):
     """An op has made a NaN, or inf, inside of ``hybrid.debug``."""
 

@@ -32,7 +32,7 @@ _NAMES = {  # public names, by the modules that they come from
     ),
     "hybrid.calls.control_functions": ("cond", "py_call", "scan", "while_loop"),
     "hybrid.calls.dynamic_axes": ("Dim",),
-    "hybrid.calls.hybridized": ("hybridize",),
+    "hybrid.calls.hybridization": ("hybridize",),
     "hybrid.autodiff.debug": ("debug",),
     "hybrid.eager.profile": ("profile",),
     "hybrid.eager.progress": ("progress",),
@@ -154,6 +154,7 @@ _ABOVE = {  # what lower folders call of those above them, by the modules that h
     "hybrid.eager.tensor_html": ("tensor_html",),
     "hybrid.plan.describe": ("schedule_text",),
     "hybrid.trace.regions.run_errors": ("let_raise",),
+    "hybrid.verification.shadow_calls": ("Verified",),
     "hybrid.trace.capture.history_flags": ("presence", "presence_beyond", "surely_outside"),
 }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from hybrid.calls.hybridized import hybridize
+from hybrid.calls.hybridization import hybridize
 from hybrid.ir.interpreter import ACTIVE
 from hybrid.ops.support.call_cache import CallCounts
 

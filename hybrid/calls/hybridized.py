@@ -19,8 +19,9 @@ from hybrid.calls.open_families import Opened, OpenFamily, families_of, family_k
 from hybrid.calls.plan_table import PlanTable, next_use
 from hybrid.calls.recapture_reasons import Call, about_numbers, described, why_new
 from hybrid.calls.staged_calls import StagedCalls
-from hybrid.config import is_configured, keeps_ledgers, plan_cache
+from hybrid.config import VERIFYING, is_configured, keeps_ledgers, plan_cache, verified_calls
 from hybrid.core.exceptions import taken
+from hybrid.core.imports import above
 from hybrid.core.timing import phase
 from hybrid.core.tree import flatten
 from hybrid.eager.streams import submit
@@ -621,7 +622,7 @@ class Hybridized(StagedCalls):
             return types.MethodType(self, instance)
         bound = store.get(name)
         if bound is None or bound.unbound is not self or bound.function.__self__ is not instance:
-            bound = Hybridized(types.MethodType(self.function, instance), **self.options)
+            bound = made(types.MethodType(self.function, instance), **self.options)
             bound.unbound = self
             if isinstance(instance, type):  # whose method is a class method
                 type.__setattr__(instance, name, bound)
@@ -639,10 +640,10 @@ class Hybridized(StagedCalls):
         return _rebuild, (self.function, self.options)
 
     def __copy__(self) -> Hybridized:
-        return Hybridized(self.function, **self.options)
+        return made(self.function, **self.options)
 
     def __deepcopy__(self, memo: dict) -> Hybridized:
-        return Hybridized(copy.deepcopy(self.function, memo), **self.options)
+        return made(copy.deepcopy(self.function, memo), **self.options)
 
     def __repr__(self) -> str:
         count = len(self._table.listed())
@@ -650,50 +651,14 @@ class Hybridized(StagedCalls):
 
 
 def _rebuild(function: Callable[..., Any], options: dict[str, Any]) -> Hybridized:
-    return Hybridized(function, **options)
+    return made(function, **options)
 
 
-def hybridize(function: Any = None, /, **options: Any) -> Any:
-    """Run ``function`` as a static graph: captured once per key, then one call into C.
-
-    A decorator (with or without options), or a function: ``hybridize(module)`` switches the module
-    in place and returns it.
-
-    mode: ``"auto"``, ``"trace"`` or ``"ast"``; optimize: ``"exact"`` never changes a bit,
-    ``"fast"`` may; fallback: ``"error"``, or ``"eager"`` to run what cannot be captured eagerly,
-    with a warning; max_plans: how many plans are kept (least recently used go first); dynamic: None
-    opens axes whose sizes change, False captures the function for each size, a table such as
-    ``{"x": {0: hybrid.Dim("batch", 1, 512)}, 1: {1: True}}`` opens axes of arguments, by name or
-    position, from the first call on; one that the function fixes raises CaptureError; ledger:
-    None or True captures what pays, False each new key at once (``HYBRID_LEDGER=0`` makes that what
-    None means).
-
-    An axis that has other sizes in the second call, of an argument or of what is read from outside,
-    is opened: one capture serves all sizes, each with a plan of its own that has the bits of eager
-    code.  What Python code asks of a size is a condition of the capture (``n > 16``); loops over it
-    are one node, and arithmetic is that of each size.  What asks for a plain number (``str(n)``,
-    ``[0] * n``, a NumPy function) fixes the axis: the function is captured for each size again.
-
-    Sizes may depend on values (``x[mask]``, ``x[:n]`` of a traced n): the function then runs in
-    stages, each with plans for the sizes that the one before it has found.
-
-    What a function computes of tensors from outside alone, which it does not write, is computed
-    again only when they have been written.
-
-    Over any calls it takes at most 1.05 of the time of eager code and 50 ms more, or what its first
-    captures take (of the first call, and of the one that opens sizes) and 25 ms for more sizes of
-    one of them: calls whose captures would take more run eagerly, with the same bits, until what
-    plans save pays for them.  Where that goes on, because each call has another key, one warning
-    says what changes and what to write instead; ``ledger`` of the result prints the account.
-    """
-    if function is None:
-        return functools.partial(hybridize, **options)
-    switch = getattr(function, "hybridize", None)
-    if switch is not None and not isinstance(function, Hybridized):
-        switch(**options)
-        return function
-    if isinstance(function, (staticmethod, classmethod)):
-        return type(function)(hybridize(function.__func__, **options))
-    if isinstance(function, Hybridized):
-        function = function.function
+def made(function: Callable[..., Any], **options: Any) -> Hybridized:
+    """``function`` hybridized; verified where ``verify`` or the environment asks for that."""
+    options = verified_calls() | options
+    if options.get("verify") is not None:
+        return above.Verified(function, **options)
+    for name in VERIFYING:
+        options.pop(name, None)
     return Hybridized(function, **options)

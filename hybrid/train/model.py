@@ -8,7 +8,7 @@ from typing import Any
 
 from hybrid import ops
 from hybrid.autodiff import no_grad
-from hybrid.calls.hybridized import hybridize
+from hybrid.calls.hybridization import hybridize
 from hybrid.core.tree import tree_map
 from hybrid.data import DataLoader
 from hybrid.data.sampler import SharedBatches

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from hybrid import ops
-from hybrid.calls.hybridized import hybridize
+from hybrid.calls.hybridization import hybridize
 from hybrid.core.loop_io import ROWS, Looker, Supplying, Told
 from hybrid.core.types import float64
 from hybrid.data import DataLoader

@@ -125,6 +125,7 @@ def test_a_model_that_is_built_by_a_script_has_no_lines_of_the_command(tmp_path:
     path.write_text("from hybrid import nn\nnet = nn.Sequential(nn.Linear(3, 4), nn.ReLU())\n")
     for start in ([sys.executable, "-m", "hybrid"], [str(Path(sys.executable).parent / "hybrid")]):
         done = subprocess.run(
-            [*start, "graph", f"{path}:net", "-i", "f32[2,3]"], capture_output=True, text=True, check=True,
+            [*start, "graph", f"{path}:net", "-i", "f32[2,3]"], capture_output=True, text=True,
+            check=True,
         )  # fmt: skip
         assert "graph @Sequential" in done.stdout and "#" not in done.stdout

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from hybrid.calls.hybridized import Hybridized
+from hybrid.calls.hybridized import Hybridized, made
 from hybrid.calls.ledger import LedgerInfo
 from hybrid.config import advance_epoch
 from hybrid.core import types
@@ -507,7 +507,7 @@ class Module:
         if options and not active:
             raise ArgumentError("hybridize(False) takes no options")
         name = type(self).__name__
-        self._hybridized = Hybridized(self._call_forward, name=name, **options) if active else None
+        self._hybridized = made(self._call_forward, name=name, **options) if active else None
         return self
 
     def _call_forward(self, *args: Any, **kwargs: Any) -> Any:

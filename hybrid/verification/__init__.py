@@ -1,0 +1,1 @@
+"""Shadow verification: some calls of hybridized functions run eagerly, too, and are compared."""

@@ -1,0 +1,172 @@
+"""What two runs of a call have left behind, written down so that it can be compared."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from hybrid.autodiff.tape import cotangents, history
+from hybrid.eager.tensor import Tensor, make_tensor
+from hybrid.errors import GradientError
+from hybrid.ir.record import Leaf, gradient_leaf
+from hybrid.ops.shapes.creation import ones
+from hybrid.verification.reached_state import CONTAINERS, attributes, holds_state, reached
+
+
+class TensorState(NamedTuple):
+    """The value of a tensor at one time."""
+
+    tensor: Tensor  # of the same value, without a history
+    requires_grad: bool
+
+    def differs(self, other: TensorState) -> str:
+        """In what two values differ; "" if in nothing."""
+        a, b = self.tensor, other.tensor
+        if a.type is not b.type:
+            return f"{a.type} and {b.type}"
+        if self.requires_grad != other.requires_grad:
+            return f"requires_grad {self.requires_grad} and {other.requires_grad}"
+        if a.content is b.content:
+            return ""
+        left, right = a._array("DLPack"), b._array("DLPack")
+        if left.tobytes() == right.tobytes():
+            return ""
+        unlike = np.argwhere(
+            np.frombuffer(left.tobytes(), np.uint8).reshape(*left.shape, -1)
+            != np.frombuffer(right.tobytes(), np.uint8).reshape(*right.shape, -1)
+        )
+        at = unlike[0][:-1].tolist()
+        count = len({tuple(place[:-1]) for place in unlike.tolist()})
+        first = f" at {at}: {a[tuple(at)].item()} and {b[tuple(at)].item()}"
+        return f"{count} of {left.size} elements, the first{first}"
+
+
+class Outcome:
+    """What a call gave, or raised, and what all objects that it reaches hold then.
+
+    ``before`` are those that there were before the call: they are told apart, all others are known
+    by what leads to them.  With ``gradients`` those of the results are computed, too.
+    """
+
+    def __init__(
+        self, roots: Mapping[str, Any], before: Mapping[int, tuple[str, Any]], result: Any,
+        error: BaseException | None, *, gradients: bool = True,
+    ) -> None:  # fmt: skip
+        self._before = before
+        self._new: dict[int, str] = {}
+        self.kept: list[Any] = []  # alive, so that no id comes again
+        self.parts: dict[str, Any] = {}
+        if error is not None:
+            self.parts["raised"] = type(error).__name__, str(error)
+        given = [("result", result), *roots.items()]
+        found = reached(given).values()
+        for path, value in found:
+            if id(value) not in before and not isinstance(value, (types.FunctionType, type)):
+                self._new[id(value)] = path
+                self.kept.append(value)
+        for path, value in found:
+            self._note(self._label(value, path), value)
+        self.parts["what is returned"] = self._token(result)
+        if gradients:
+            self._note_gradients(result)
+
+    def _label(self, value: Any, path: str) -> str:
+        if id(value) in self._before:
+            return self._before[id(value)][0]
+        return self._new.get(id(value), path)
+
+    def _token(self, value: Any) -> Any:
+        """What stands for ``value`` where it is an item or attribute."""
+        known = self._before.get(id(value))
+        if known is not None:
+            return "the same", known[0]
+        if id(value) in self._new:
+            return "made at", self._new[id(value)]
+        if isinstance(value, float):
+            return type(value).__name__, np.float64(value).tobytes()
+        if isinstance(value, (int, str, bytes, bool, complex, type(None))):
+            return type(value).__name__, value
+        return (type(value).__name__,)
+
+    def _note(self, label: str, value: Any) -> None:
+        if isinstance(value, Tensor):
+            leaf = gradient_leaf(value)
+            grad = None if leaf is None else leaf.grad
+            held = make_tensor(value.type, value.content)
+            self.parts[label] = TensorState(held, value.record is not None)
+            self.parts[f"{label}.grad"] = self._token(grad)
+        elif isinstance(value, np.ndarray):
+            self.parts[label] = value.dtype.str, value.shape, value.tobytes()
+        elif isinstance(value, dict):
+            items = dict.items(value)
+            self.parts[label] = "dict", [(repr(key), self._token(item)) for key, item in items]
+        elif isinstance(value, (list, tuple, *CONTAINERS)):
+            self.parts[label] = type(value).__name__, [self._token(item) for item in value]
+        elif isinstance(value, types.CellType):
+            inner = [self._token(v) for v in _contents(value)]
+            self.parts[label] = "variable", inner
+        if holds_state(type(value)) and not isinstance(value, Tensor):
+            held = {name: self._token(v) for name, v in attributes(value).items()}
+            self.parts[f"{label} {type(value).__name__}"] = held
+
+    def _note_gradients(self, result: Any) -> None:
+        """Gradients of the results, which have a history, by all that they came from."""
+        names = {
+            id(leaf): label
+            for label, tensor in self._before.values()
+            if isinstance(tensor, Tensor) and (leaf := gradient_leaf(tensor)) is not None
+        }
+        for path, value in reached([("result", result)]).values():
+            if not isinstance(value, Tensor) or value.record is None or id(value) in self._before:
+                continue
+            try:
+                nodes = history([value.record], spent=set())
+                leaves = [n for n in nodes if isinstance(n, Leaf) and id(n) in names]
+                seed = ones(value.shape, dtype=value.dtype)
+                found = cotangents([(value.record, seed)], leaves, differentiable=False)
+            except GradientError as error:  # the history has been used, say
+                self.parts[f"the gradient of {path}"] = str(error)
+                continue
+            for leaf, grad in zip(leaves, found, strict=True):
+                held = (
+                    None
+                    if grad is None
+                    else TensorState(make_tensor(grad.type, grad.content), False)
+                )
+                self.parts[f"the gradient of {path} by {names[id(leaf)]}"] = held
+
+    def difference(self, other: Outcome) -> list[str]:
+        """In what two outcomes differ, in lines; this one is that of eager code."""
+        lines = []
+        for label in dict.fromkeys([*self.parts, *other.parts]):
+            a, b = self.parts.get(label, _ABSENT), other.parts.get(label, _ABSENT)
+            if isinstance(a, TensorState) and isinstance(b, TensorState):
+                told = a.differs(b)
+                if told:
+                    lines.append(f"{label}: {told}")
+            elif label == "raised" and a != b:
+                what = ["nothing" if x is _ABSENT else ": ".join(x) for x in (a, b)]
+                lines.append(f"raised: {what[0]} eagerly, {what[1]} in the plan")
+            elif a is _ABSENT or b is _ABSENT:
+                lines.append(f"{label}: {'eagerly' if b is _ABSENT else 'in the plan'} alone")
+            elif a != b:
+                lines.append(f"{label}: {_shown(a)} eagerly, {_shown(b)} in the plan")
+        return lines
+
+
+_ABSENT = object()
+
+
+def _contents(cell: types.CellType) -> list[Any]:
+    try:
+        return [cell.cell_contents]
+    except ValueError:
+        return []
+
+
+def _shown(part: Any) -> str:
+    text = " ".join(map(str, part)) if isinstance(part, tuple) else str(part)
+    return text if len(text) <= 200 else f"{text[:200]}..."
