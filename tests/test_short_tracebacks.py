@@ -21,7 +21,6 @@ from hybrid import nn
 from hybrid.core.package import FOLDER
 from hybrid.errors import shorten
 from hybrid.nn import functional as F
-from tests.conftest import ROOT
 
 MOST = 3  # frames of the package behind the author's last one
 
@@ -175,7 +174,7 @@ def printed(tmp_path: Path, **environment: str) -> list[str]:
     path.write_text(SCRIPT)
     done = subprocess.run(
         [sys.executable, str(path)], capture_output=True, text=True, check=False,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        env={**os.environ, **environment}, cwd=tmp_path,
     )  # fmt: skip
     assert done.returncode == 1
     return [line for line in done.stderr.split("\n") if not line.startswith("    ")]

@@ -32,7 +32,7 @@ from hybrid.errors import (
     author_location,
 )
 from hybrid.ir import Op, Value
-from hybrid.ir.interpreter import ACTIVE, current
+from hybrid.ir.interpreter import ACTIVE, current, outward
 from hybrid.ir.record import AnyRecord, Leaf, gradient_leaf, is_recording, record_binary
 from hybrid.memory import native
 from hybrid.memory.bfloat16 import array_dtype, memory_dtype
@@ -549,6 +549,9 @@ def _binary(op: Op, reflected: bool = False) -> Callable[[Tensor, Any], Any]:
                     status = run2(launch.handle, data, self.content, other.content)
             except (AttributeError, TypeError):
                 pass  # another kind of operand, a first call, a leaked value: the general way
+            except Exception as error:
+                outward(error)
+                raise
             else:
                 if launch is not None:
                     if status:

@@ -29,6 +29,12 @@ _OTHERS = tuple(
 )
 # Parts of this package whose objects hold what a program computes with.
 _STATE = ("distributed", "nn", "optim", "random", "train", "models", "compress", "data")
+# Modules of Python whose objects belong to the process, not to what a program computes.
+_MACHINERY = frozenset({
+    "abc", "asyncio", "concurrent", "contextlib", "ctypes", "functools", "importlib", "io",
+    "logging", "multiprocessing", "queue", "re", "selectors", "signal", "socket", "subprocess",
+    "tempfile", "threading", "typing", "warnings", "weakref",
+})  # fmt: skip
 CONTAINERS = (list, dict, set, deque)
 
 
@@ -55,7 +61,10 @@ def holds_state(kind: type) -> bool:
     parts = module_of(kind).split(".")
     if parts[0] == "hybrid":
         return len(parts) > 1 and parts[1] in _STATE
-    return is_authors(module_of(kind)) and not issubclass(kind, (type, BaseException))
+    opaque = (type, types.ModuleType, types.FunctionType, types.MethodType, BaseException)
+    if parts[0] in _MACHINERY or issubclass(kind, opaque):
+        return False
+    return is_authors(module_of(kind)) or kind.__dictoffset__ != 0
 
 
 def attributes(value: Any) -> dict[str, Any]:

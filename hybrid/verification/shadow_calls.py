@@ -19,7 +19,6 @@ from hybrid.errors import ArgumentError, VerificationError, is_interrupt, warn_a
 from hybrid.ir.interpreter import ACTIVE
 from hybrid.ops.support.operand_checks import require_choice
 from hybrid.random import default_generator
-from hybrid.trace.guards.constants import lasting_call
 from hybrid.verification.reached_state import TooMuchError, reached
 from hybrid.verification.reproduction import write_reproduction
 from hybrid.verification.state_difference import Outcome
@@ -118,7 +117,12 @@ class ShadowCalls:
 
 
 def _lasts(planned: Any) -> bool:
-    return any(map(lasting_call, planned.capture.graph.nodes))
+    return any(map(_calls_python, planned.capture.graph.nodes))
+
+
+def _calls_python(node: Any) -> bool:
+    inner = [node for region in node.regions for node in region.nodes]
+    return node.op.name == "py_call" or not node.op.pure or any(map(_calls_python, inner))
 
 
 def _goes_on(value: Any) -> bool:

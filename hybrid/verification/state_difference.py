@@ -10,7 +10,7 @@ import numpy as np
 
 from hybrid.autodiff.tape import cotangents, history
 from hybrid.eager.tensor import Tensor, make_tensor
-from hybrid.errors import GradientError
+from hybrid.errors import GradientError, HybridError
 from hybrid.ir.record import Leaf, gradient_leaf
 from hybrid.ops.shapes.creation import ones
 from hybrid.verification.reached_state import CONTAINERS, attributes, holds_state, reached
@@ -60,7 +60,8 @@ class Outcome:
         self.kept: list[Any] = []  # alive, so that no id comes again
         self.parts: dict[str, Any] = {}
         if error is not None:
-            self.parts["raised"] = type(error).__name__, str(error)
+            told = error.what if isinstance(error, HybridError) else str(error)  # not where
+            self.parts["raised"] = type(error).__name__, told
         given = [("result", result), *roots.items()]
         found = reached(given).values()
         for path, value in found:
@@ -131,12 +132,9 @@ class Outcome:
                 self.parts[f"the gradient of {path}"] = str(error)
                 continue
             for leaf, grad in zip(leaves, found, strict=True):
-                held = (
-                    None
-                    if grad is None
-                    else TensorState(make_tensor(grad.type, grad.content), False)
-                )
-                self.parts[f"the gradient of {path} by {names[id(leaf)]}"] = held
+                if grad is not None:
+                    label = f"the gradient of {path} by {names[id(leaf)]}"
+                    self.parts[label] = TensorState(make_tensor(grad.type, grad.content), False)
 
     def difference(self, other: Outcome) -> list[str]:
         """In what two outcomes differ, in lines; this one is that of eager code."""

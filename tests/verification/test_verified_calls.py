@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import textwrap
@@ -19,7 +18,6 @@ import hybrid as hy
 from hybrid import nn
 from hybrid.errors import ArgumentError, VerificationError
 from hybrid.ir.interpreter import current
-from tests.conftest import ROOT
 from tests.staging.harness import describe
 
 X = hy.asarray([[1.0, -2.0], [3.0, 0.5]])
@@ -298,8 +296,7 @@ def moved(x):
 def test_a_folder_runs_anywhere(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "program.py").write_text(textwrap.dedent(PROGRAM))
     (tmp_path / "helpers.py").write_text(textwrap.dedent(HELPERS))
-    space = {**os.environ, "PYTHONPATH": str(ROOT)}
-    done = subprocess.run([sys.executable, str(tmp_path / "program.py")], cwd=tmp_path, env=space,
+    done = subprocess.run([sys.executable, str(tmp_path / "program.py")], cwd=tmp_path,
                           capture_output=True, text=True, check=False)  # fmt: skip
     assert "VerificationError" in done.stderr
     (made,) = folder.iterdir()
@@ -307,7 +304,7 @@ def test_a_folder_runs_anywhere(tmp_path: Path, folder: Path) -> None:
     (tmp_path / "program.py").unlink()
     (tmp_path / "helpers.py").unlink()
     command = [sys.executable, "-m", "hybrid", "reproduce", str(moved)]
-    done = subprocess.run(command, cwd=ROOT, env=space, capture_output=True, text=True, check=False)
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "")
     lines = done.stdout.split("\n")
     assert lines[0] == f"{moved}: not the same eagerly and in a plan"

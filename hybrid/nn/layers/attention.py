@@ -11,9 +11,11 @@ from hybrid.nn import functional, init
 from hybrid.nn.functions.multihead import attend, project_heads
 from hybrid.nn.layers.layer import new_parameter, require_sizes
 from hybrid.nn.layers.linear import Linear
+from hybrid.nn.modules.expected_input import takes
 from hybrid.nn.modules.module import Module
 
 
+@takes("T, N, embed_dim | T, embed_dim")
 class MultiheadAttention(Module):
     """Attention of ``num_heads`` heads over projections of queries, keys and values.
 
@@ -22,8 +24,6 @@ class MultiheadAttention(Module):
     what is found.  The projections start by ``xavier_uniform_``, biases as zeros; ``add_bias_kv``
     makes ``bias_k`` and ``bias_v`` [1, 1, E], one more key and value (Vaswani et al. 2017).
     """
-
-    _takes = "T, N, embed_dim | T, embed_dim"
 
     def __init__(
         self,

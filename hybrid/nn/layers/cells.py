@@ -12,6 +12,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentTypeError, ShapeError
 from hybrid.nn import init
 from hybrid.nn.layers.layer import new_parameter, require_sizes
+from hybrid.nn.modules.expected_input import takes
 from hybrid.nn.modules.module import Module
 from hybrid.ops.support.operand_checks import as_tensor, require_choice
 
@@ -91,8 +92,8 @@ def draw_evenly(module: Module, hidden_size: int) -> None:
 # Modules -----------------------------------------------------------------------------------------
 
 
+@takes("N, input_size | input_size")
 class _Cell(Module):
-    _takes = "N, input_size | input_size"
     _cells = _CELLS  # layers of other arithmetic have others
 
     def _set_up(

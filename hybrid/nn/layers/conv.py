@@ -9,6 +9,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError
 from hybrid.nn import functional, init
 from hybrid.nn.layers.layer import new_parameter, require_sizes
+from hybrid.nn.modules.expected_input import takes
 from hybrid.nn.modules.module import Module
 from hybrid.ops.spatial.windows import padding_pairs, per_axis
 from hybrid.ops.support.operand_checks import require_choice
@@ -127,6 +128,7 @@ class _Direct(_Conv):
 _CONV = {1: functional.conv1d, 2: functional.conv2d, 3: functional.conv3d}
 
 
+@takes("N, in_channels, L | in_channels, L")
 class Conv1d(_Direct):
     """Convolution of [N, C, L] with ``weight`` [out, in / groups, K], plus ``bias`` [out].
 
@@ -134,21 +136,20 @@ class Conv1d(_Direct):
     they are: "zeros", or elements of the input as in ``functional.pad``.
     """
 
-    _takes = "N, in_channels, L | in_channels, L"
     rank = 1
 
 
+@takes("N, in_channels, H, W | in_channels, H, W")
 class Conv2d(_Direct):
     """Conv1d over two axes: [N, C, H, W] with ``weight`` [out, in / groups, KH, KW]."""
 
-    _takes = "N, in_channels, H, W | in_channels, H, W"
     rank = 2
 
 
+@takes("N, in_channels, D, H, W | in_channels, D, H, W")
 class Conv3d(_Direct):
     """Conv1d over three axes: [N, C, D, H, W] with ``weight`` [out, in / groups, KD, KH, KW]."""
 
-    _takes = "N, in_channels, D, H, W | in_channels, D, H, W"
     rank = 3
 
 
@@ -240,6 +241,7 @@ _CONV_TRANSPOSE = {
 }
 
 
+@takes("N, in_channels, L | in_channels, L")
 class ConvTranspose1d(_Transposed):
     """The gradient of Conv1d by its input, as a layer: ``weight`` [in, out / groups, K].
 
@@ -247,19 +249,18 @@ class ConvTranspose1d(_Transposed):
     long.
     """
 
-    _takes = "N, in_channels, L | in_channels, L"
     rank = 1
 
 
+@takes("N, in_channels, H, W | in_channels, H, W")
 class ConvTranspose2d(_Transposed):
     """ConvTranspose1d over two axes: ``weight`` [in, out / groups, KH, KW]."""
 
-    _takes = "N, in_channels, H, W | in_channels, H, W"
     rank = 2
 
 
+@takes("N, in_channels, D, H, W | in_channels, D, H, W")
 class ConvTranspose3d(_Transposed):
     """ConvTranspose1d over three axes: ``weight`` [in, out / groups, KD, KH, KW]."""
 
-    _takes = "N, in_channels, D, H, W | in_channels, D, H, W"
     rank = 3

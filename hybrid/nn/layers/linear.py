@@ -14,16 +14,16 @@ from hybrid.eager.tensor import Tensor
 from hybrid.nn import functional, init
 from hybrid.nn.functions.spelling import chosen_dim
 from hybrid.nn.layers.layer import Layer, new_parameter, require_sizes
+from hybrid.nn.modules.expected_input import takes
 from hybrid.nn.modules.module import Module
 
 
+@takes("..., in_features")
 class Linear(Module):
     """``x @ weight.T + bias``: [..., in] -> [..., out].
 
     ``weight`` is [out, in] and ``bias`` [out] (or None); both start evenly over ±1 / sqrt(in).
     """
-
-    _takes = "..., in_features"
 
     def __init__(
         self,
@@ -52,13 +52,12 @@ class Linear(Module):
         return f"in_features={self.in_features}, out_features={self.out_features}, bias={has_bias}"
 
 
+@takes("..., in1_features")
 class Bilinear(Module):
     """``y[o] = x1 @ weight[o] @ x2 + bias[o]``: [..., in1] and [..., in2] -> [..., out].
 
     ``weight`` is [out, in1, in2], ``bias`` [out]; both start evenly over ±1 / sqrt(in1).
     """
-
-    _takes = "..., in1_features"
 
     def __init__(
         self,

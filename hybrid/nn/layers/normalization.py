@@ -11,6 +11,7 @@ from hybrid.eager.tensor import Tensor
 from hybrid.errors import ArgumentError, ShapeError
 from hybrid.nn import functional, init
 from hybrid.nn.layers.layer import Layer, new_parameter, require_sizes
+from hybrid.nn.modules.expected_input import takes
 from hybrid.ops.support.operand_checks import as_tensor
 
 
@@ -122,6 +123,7 @@ class BatchNorm(_Running):
         )
 
 
+@takes("N, num_features | N, num_features, L")
 class BatchNorm1d(BatchNorm):
     """[N, C] or [N, C, L] with mean 0 and variance 1 per channel, times ``weight``, plus ``bias``.
 
@@ -130,21 +132,20 @@ class BatchNorm1d(BatchNorm):
     those.  Without ``track_running_stats`` always by the batch's (Ioffe and Szegedy 2015).
     """
 
-    _takes = "N, num_features | N, num_features, L"
     ranks = (2, 3)
 
 
+@takes("N, num_features, H, W")
 class BatchNorm2d(BatchNorm):
     """BatchNorm1d for [N, C, H, W]."""
 
-    _takes = "N, num_features, H, W"
     ranks = (4,)
 
 
+@takes("N, num_features, D, H, W")
 class BatchNorm3d(BatchNorm):
     """BatchNorm1d for [N, C, D, H, W]."""
 
-    _takes = "N, num_features, D, H, W"
     ranks = (5,)
 
 
@@ -180,6 +181,7 @@ class _InstanceNorm(_Running):
         return y[0] if alone else y
 
 
+@takes("N, num_features, L | num_features, L")
 class InstanceNorm1d(_InstanceNorm):
     """[N, C, L] or [C, L] with mean 0 and variance 1 per channel of each element of the batch.
 
@@ -187,27 +189,27 @@ class InstanceNorm1d(_InstanceNorm):
     2016).
     """
 
-    _takes = "N, num_features, L | num_features, L"
     ranks = (2, 3)
 
 
+@takes("N, num_features, H, W | num_features, H, W")
 class InstanceNorm2d(_InstanceNorm):
     """InstanceNorm1d for [N, C, H, W] or [C, H, W]."""
 
-    _takes = "N, num_features, H, W | num_features, H, W"
     ranks = (3, 4)
 
 
+@takes("N, num_features, D, H, W | num_features, D, H, W")
 class InstanceNorm3d(_InstanceNorm):
     """InstanceNorm1d for [N, C, D, H, W] or [C, D, H, W]."""
 
-    _takes = "N, num_features, D, H, W | num_features, D, H, W"
     ranks = (4, 5)
 
 
 # Over rows ---------------------------------------------------------------------------------------
 
 
+@takes("..., *normalized_shape")
 class LayerNorm(Layer):
     """Mean 0 and variance 1 over the last axes, which have ``normalized_shape``.
 
@@ -215,7 +217,6 @@ class LayerNorm(Layer):
     2016).
     """
 
-    _takes = "..., *normalized_shape"
     _shown = ("eps", "elementwise_affine")
 
     def __init__(
@@ -246,6 +247,7 @@ class LayerNorm(Layer):
         return f"{self.normalized_shape}, {super().extra_repr()}"
 
 
+@takes("..., *normalized_shape")
 class RMSNorm(Layer):
     """Over the root mean square of the last axes, which have ``normalized_shape``.
 
@@ -253,7 +255,6 @@ class RMSNorm(Layer):
     (Zhang and Sennrich 2019).
     """
 
-    _takes = "..., *normalized_shape"
     _shown = ("eps", "elementwise_affine")
 
     def __init__(
@@ -295,13 +296,13 @@ def _row_shape(name: str, given: Any) -> tuple[int, ...]:
 # Over channels -----------------------------------------------------------------------------------
 
 
+@takes("N, num_channels, ...")
 class GroupNorm(Layer):
     """[N, C, ...] with mean 0 and variance 1 over each of ``num_groups`` groups of channels.
 
     ``weight`` and ``bias`` are [C] (Wu and He 2018).
     """
 
-    _takes = "N, num_channels, ..."
     _shown = ("eps", "affine")
 
     def __init__(

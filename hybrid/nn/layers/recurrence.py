@@ -16,6 +16,7 @@ from hybrid.errors import ArgumentError, ArgumentTypeError, ShapeError
 from hybrid.nn import functional
 from hybrid.nn.layers.cells import GATES, STEPS, Linear, State, Step, draw_evenly
 from hybrid.nn.layers.layer import new_parameter, require_sizes
+from hybrid.nn.modules.expected_input import takes
 from hybrid.nn.modules.module import Module
 from hybrid.ops.support.operand_checks import as_tensor, require_choice
 
@@ -41,8 +42,8 @@ _LOOPS = {mode: loop(step) for mode, step in STEPS.items()}
 # Modules -----------------------------------------------------------------------------------------
 
 
+@takes("T, N, input_size | T, input_size")
 class _Recurrent(Module):
-    _takes = "T, N, input_size | T, input_size"
     _linear, _loops = staticmethod(ops.linear), _LOOPS  # layers of other arithmetic have others
 
     def _set_up(

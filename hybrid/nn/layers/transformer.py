@@ -17,6 +17,7 @@ from hybrid.nn.layers.layer import require_sizes
 from hybrid.nn.layers.linear import Linear
 from hybrid.nn.layers.normalization import LayerNorm
 from hybrid.nn.modules.container import ModuleList
+from hybrid.nn.modules.expected_input import takes
 from hybrid.nn.modules.module import Module
 
 Activation = str | Callable[[Tensor], Tensor]
@@ -55,11 +56,11 @@ def _found(
     return found
 
 
+@takes("T, N, d_model | T, d_model")
 class _Layer(Module):
     """Attentions and a feed-forward network, each with a norm and a dropout of its own."""
 
     _attentions: ClassVar[tuple[str, ...]]
-    _takes = "T, N, d_model | T, d_model"
 
     def __init__(
         self,

@@ -1,19 +1,37 @@
-"""What a layer takes, as its ``_takes`` says, and what to write where something else came.
+"""What a layer ``takes``, and what to write where something else came.
 
-``_takes`` has one pattern or more: ``"N, in_channels, H, W | in_channels, H, W"``.  The name of an
+There is one pattern or more: ``"N, in_channels, H, W | in_channels, H, W"``.  The name of an
 attribute stands for its size (with a star for its sizes), capitals for any size, and ``...`` for
 any number of axes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
 
 _DIVIDED_BY = {
     "in_channels": "groups", "num_channels": "num_groups", "embed_dim": "num_heads",
     "d_model": "nhead",
 }  # fmt: skip
+
+
+_TAKEN: dict[type, str] = {}  # no attributes of the classes: captures would look at them
+K = TypeVar("K", bound=type)
+
+
+def takes(patterns: str) -> Callable[[K], K]:
+    """A decorator of layers, and of classes that they come from: the shapes of their input."""
+
+    def declared(kind: K) -> K:
+        _TAKEN[kind] = patterns
+        return kind
+
+    return declared
+
+
+def _taken(module: Any) -> str:
+    return next((_TAKEN[kind] for kind in type(module).__mro__ if kind in _TAKEN), "")
 
 
 class Axis(NamedTuple):
@@ -25,7 +43,7 @@ class Axis(NamedTuple):
 
 
 def _patterns(module: Any) -> list[list[Axis]]:
-    text = module._takes
+    text = _taken(module)
     if getattr(module, "batch_first", False):
         text = text.replace("T, N", "N, T")
     return [
@@ -61,13 +79,13 @@ def refusal(module: Any, shape: Sequence[int]) -> tuple[str, str] | None:
 
     What to write is a layer that takes it where one size alone differs.
     """
-    if not module._takes:
+    if not _taken(module):
         return None
     patterns = _patterns(module)
-    takes = " or ".join([f"[{', '.join([axis.text for axis in one])}]" for one in patterns])
+    shapes = " or ".join([f"[{', '.join([axis.text for axis in one])}]" for one in patterns])
     fix, name = "change the shape of what it is given", type(module).__name__
     if name.endswith(("1d", "2d", "3d")) and not any([_aligned(p, shape) for p in patterns]):
-        return takes, f"{fix}, or use the layer for as many axes"
+        return shapes, f"{fix}, or use the layer for as many axes"
     for pattern in patterns:
         aligned = _aligned(pattern, shape)
         if aligned is None:
@@ -83,7 +101,7 @@ def refusal(module: Any, shape: Sequence[int]) -> tuple[str, str] | None:
                 shown = sizes if many else sizes[0]
                 fix = f"make it {name}({attribute}={shown}, ...), or {fix}"
                 break
-    return takes, fix
+    return shapes, fix
 
 
 def _divides(module: Any, name: str, size: int) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Mapping
 from os import PathLike
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 from hybrid.calls.hybridized import Hybridized, made
 from hybrid.calls.ledger import LedgerInfo
@@ -56,7 +56,6 @@ class Module:
     _transient: tuple[str, ...] = ()  # buffers that state_dict() leaves out
     _hooks: tuple[Hook, ...] = ()
     _hybridized: Hybridized | None = None
-    _takes: ClassVar[str] = ""  # the shapes of a layer's input; see ``expected_input``
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Any:
         if kwargs and is_of_hybrid(cls):

@@ -54,7 +54,7 @@ def note_place(
 
 def _refused(error: HybridError, module: Any, came: Sequence[Any]) -> tuple[str, str] | None:
     """What a layer of this package takes, and the advice, if ``error`` is of what came first."""
-    if not (isinstance(error, _OF_SHAPES) and module._takes and came):
+    if not (isinstance(error, _OF_SHAPES) and came):
         return None
     if not isinstance(came[0], Tensor) or not is_of_hybrid(type(module).forward):
         return None
