@@ -12,7 +12,7 @@ import sys
 import sysconfig
 import types
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -35,6 +35,8 @@ _MACHINERY = frozenset({
     "logging", "multiprocessing", "queue", "re", "selectors", "signal", "socket", "subprocess",
     "tempfile", "threading", "typing", "warnings", "weakref",
 })  # fmt: skip
+_PLAIN = (int, float, complex, str, bytes, bool, type(None), np.dtype, np.generic)
+_KINDS = frozenset(_PLAIN)  # most of what there is: nothing is in it
 CONTAINERS = (list, dict, set, deque)
 
 
@@ -108,38 +110,58 @@ def _of_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     yield f"{function.__name__}.__kwdefaults__", function.__kwdefaults__
 
 
-def inside(path: str, value: Any) -> Iterable[tuple[str, Any]]:
-    """What is directly in ``value``, which has the name ``path``, with names."""
-    if isinstance(value, Tensor):
-        leaf = gradient_leaf(value)
-        return () if leaf is None or leaf.grad is None else ((f"{path}.grad", leaf.grad),)
-    if isinstance(value, types.FunctionType):
-        return _of_function(value)
-    if isinstance(value, types.MethodType):
-        return (("self", value.__self__), (path, value.__func__))
-    if isinstance(value, types.CellType):
-        return ((path, value.cell_contents),) if _is_filled(value) else ()
-    if isinstance(value, Hybridized):
-        return ((path, value.function),)
-    if isinstance(value, functools.partial):
-        return ((path, value.func), (path, value.args), (path, value.keywords))
-    if isinstance(value, types.ModuleType):
-        own = is_authors(value.__name__)
-        return [(f"{path}.{name}", v) for name, v in vars(value).items()] if own else ()
-    if isinstance(value, type):
-        own = is_authors(module_of(value))
-        return [(f"{path}.{name}", v) for name, v in vars(value).items()] if own else ()
-    found: list[tuple[str, Any]] = []
+Parts = Iterable[tuple[str, Any]]
+
+
+def _of_tensor(path: str, value: Any) -> Parts:
+    leaf = gradient_leaf(value)
+    return () if leaf is None or leaf.grad is None else ((f"{path}.grad", leaf.grad),)
+
+
+def _of_cell(path: str, value: Any) -> Parts:
+    return ((path, value.cell_contents),) if _is_filled(value) else ()
+
+
+def _of_names(path: str, value: Any) -> Parts:
+    own = is_authors(value.__name__ if isinstance(value, types.ModuleType) else module_of(value))
+    return [(f"{path}.{name}", v) for name, v in vars(value).items()] if own else ()
+
+
+def _of_items(path: str, value: Any) -> Parts:
     if isinstance(value, dict):
-        found += [(f"{path}[{key!r}]", item) for key, item in dict.items(value)]
-    elif isinstance(value, (list, tuple, deque)):
-        found += [(f"{path}[{i}]", item) for i, item in enumerate(value)]
-    elif isinstance(value, (set, frozenset)):
-        found += [(f"{path}{{}}", item) for item in value]
-    if holds_state(type(value)):
-        found += [(f"{path}.{name}", v) for name, v in attributes(value).items()]
-        found.append((type(value).__name__, type(value)))
+        return [(f"{path}[{k!r}]", v) for k, v in dict.items(value) if type(v) not in _KINDS]
+    return [(f"{path}[{i}]", v) for i, v in enumerate(value) if type(v) not in _KINDS]
+
+
+def _of_object(path: str, value: Any) -> Parts:
+    kind = type(value)
+    found = [(f"{path}.{n}", v) for n, v in attributes(value).items() if type(v) not in _KINDS]
+    found.append((kind.__name__, kind))
     return found
+
+
+# By classes: what is directly in an object that has a name, with names.
+_INSIDE: dict[type | tuple[type, ...], Callable[[str, Any], Parts]] = {
+    Tensor: _of_tensor,
+    types.FunctionType: lambda path, value: _of_function(value),
+    types.MethodType: lambda path, value: (("self", value.__self__), (path, value.__func__)),
+    types.CellType: _of_cell,
+    Hybridized: lambda path, value: ((path, value.function),),
+    functools.partial: lambda path, value: (
+        (path, value.func), (path, value.args), (path, value.keywords)
+    ),
+    (types.ModuleType, type): _of_names,
+}  # fmt: skip
+
+
+@functools.lru_cache(4096)
+def _inside(kind: type) -> tuple[Callable[[str, Any], Parts], ...]:
+    """What tells the parts of the objects of a class."""
+    for known, parts in _INSIDE.items():
+        if issubclass(kind, known):
+            return (parts,)
+    items = issubclass(kind, (dict, list, tuple, deque, set, frozenset))
+    return (*[_of_items] * items, *[_of_object] * holds_state(kind))
 
 
 def _is_filled(cell: types.CellType) -> bool:
@@ -148,9 +170,6 @@ def _is_filled(cell: types.CellType) -> bool:
     except ValueError:
         return False
     return True
-
-
-_PLAIN = (int, float, complex, str, bytes, bool, type(None), np.dtype, np.generic)
 
 
 def reached(roots: Iterable[tuple[str, Any]]) -> dict[int, tuple[str, Any]]:
@@ -162,10 +181,11 @@ def reached(roots: Iterable[tuple[str, Any]]) -> dict[int, tuple[str, Any]]:
     waiting = deque(roots)
     while waiting:
         path, value = waiting.popleft()
-        if isinstance(value, _PLAIN) or id(value) in found:
+        if type(value) in _KINDS or id(value) in found or isinstance(value, _PLAIN):
             continue
         if len(found) >= MOST:
             raise TooMuchError
         found[id(value)] = path, value
-        waiting.extend(inside(path, value))
+        for parts in _inside(type(value)):
+            waiting.extend(parts(path, value))
     return found

@@ -179,6 +179,7 @@ def _differences(
             result = run(*args, **kwargs)
         except Exception as raised:
             error = raised
-        outcomes.append(Outcome(roots, before.found, result, error))
+        found = reached([("result", result), *roots.items()])
+        outcomes.append(Outcome(found, before, result, error))
         before.restore()
     return outcomes[1].difference(outcomes[0])

@@ -8,6 +8,9 @@ and a folder says how to see the difference again.
 
 from __future__ import annotations
 
+import contextlib
+import io
+import sys
 import threading
 import types
 from collections.abc import Callable
@@ -24,7 +27,7 @@ from hybrid.verification.reproduction import write_reproduction
 from hybrid.verification.state_difference import Outcome
 from hybrid.verification.state_snapshot import StateSnapshot
 
-_GRADIENTS = 8  # gradients of the results are compared in one of so many: they take as long again
+_GRADIENTS = 16  # gradients of the results are compared in one of so many: they take longer
 
 
 class ShadowCalls:
@@ -78,16 +81,23 @@ class ShadowCalls:
             return self._ended(result, error, "it prints or calls Python, which would happen twice")
         self._count += 1
         gradients = self._count % _GRADIENTS == 1
-        planned = Outcome(roots, before.found, result, error, gradients=gradients)
-        after = StateSnapshot(reached([*roots.items(), ("result", result)]))
+        found = reached([("result", result), *roots.items()])
+        planned = Outcome(found, before, result, error, gradients=gradients)
+        after = StateSnapshot(found)
         before.restore()
-        expected, raised = _outcome_of(hybridized.function, args, kwargs)
-        eager = Outcome(roots, before.found, expected, raised, gradients=gradients)
-        lines = eager.difference(planned)
+        try:
+            with contextlib.redirect_stdout(_OtherThreads(sys.stdout)):  # it has been printed
+                expected, raised = _outcome_of(hybridized.function, args, kwargs)
+            found = reached([("result", expected), *roots.items()])
+            eager = Outcome(found, before, expected, raised, gradients=gradients)
+            lines = eager.difference(planned)
+        except BaseException:  # Ctrl-C, say: the call is done
+            after.restore()
+            raise
         if not lines:
             after.restore()
             return _given(result, error)
-        there = StateSnapshot(reached([*roots.items(), ("result", expected)]))
+        there = StateSnapshot(found)
         before.restore()
         folder = write_reproduction(self.name, hybridized, args, kwargs, lines)
         told = VerificationError(
@@ -139,6 +149,19 @@ def _outcome_of(
         if is_interrupt(error):
             raise
         return None, error
+
+
+class _OtherThreads(io.TextIOBase):
+    """Standard output of all threads but one, whose texts are dropped."""
+
+    def __init__(self, out: Any) -> None:
+        self.out, self.thread = out, threading.get_ident()
+
+    def write(self, text: str) -> int:
+        return len(text) if threading.get_ident() == self.thread else self.out.write(text)
+
+    def flush(self) -> None:
+        self.out.flush()
 
 
 def _given(result: Any, error: BaseException | None) -> Any:

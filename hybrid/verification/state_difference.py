@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import types
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from hybrid.errors import GradientError, HybridError
 from hybrid.ir.record import Leaf, gradient_leaf
 from hybrid.ops.shapes.creation import ones
 from hybrid.verification.reached_state import CONTAINERS, attributes, holds_state, reached
+from hybrid.verification.state_snapshot import StateSnapshot
 
 
 class TensorState(NamedTuple):
@@ -44,43 +45,42 @@ class TensorState(NamedTuple):
         return f"{count} of {left.size} elements, the first{first}"
 
 
+_CODE = (types.FunctionType, type, tuple)
+
+
 class Outcome:
     """What a call gave, or raised, and what all objects that it reaches hold then.
 
-    ``before`` are those that there were before the call: they are told apart, all others are known
-    by what leads to them.  With ``gradients`` those of the results are computed, too.
+    ``found`` are all objects that it and its result reach (see ``reached``); those of ``before``
+    are told apart, and are looked at if they have changed: others are known by what leads to them.
+    With ``gradients`` those of the results are computed, too.
     """
 
     def __init__(
-        self, roots: Mapping[str, Any], before: Mapping[int, tuple[str, Any]], result: Any,
+        self, found: Mapping[int, tuple[str, Any]], before: StateSnapshot, result: Any,
         error: BaseException | None, *, gradients: bool = True,
     ) -> None:  # fmt: skip
-        self._before = before
+        self._before, self._snapshot = before.found, before
         self._new: dict[int, str] = {}
-        self.kept: list[Any] = []  # alive, so that no id comes again
+        self.found = found  # alive, so that no id comes again
         self.parts: dict[str, Any] = {}
         if error is not None:
             told = error.what if isinstance(error, HybridError) else str(error)  # not where
             self.parts["raised"] = type(error).__name__, told
-        given = [("result", result), *roots.items()]
-        found = reached(given).values()
-        for path, value in found:
-            if id(value) not in before and not isinstance(value, (types.FunctionType, type)):
-                self._new[id(value)] = path
-                self.kept.append(value)
-        for path, value in found:
-            self._note(self._label(value, path), value)
+        known = before.found
+        changed = [(k, known[k]) for k in known if before.changed(k)]
+        made = [(k, at) for k, at in found.items() if k not in known]
+        self._new = {k: path for k, (path, value) in made if not isinstance(value, _CODE)}
+        for _, (path, value) in (*changed, *made):
+            self._note(path, value)
         self.parts["what is returned"] = self._token(result)
         if gradients:
             self._note_gradients(result)
 
-    def _label(self, value: Any, path: str) -> str:
-        if id(value) in self._before:
-            return self._before[id(value)][0]
-        return self._new.get(id(value), path)
-
     def _token(self, value: Any) -> Any:
         """What stands for ``value`` where it is an item or attribute."""
+        if type(value) is tuple:  # equal ones may be one
+            return "tuple", [self._token(item) for item in value]
         known = self._before.get(id(value))
         if known is not None:
             return "the same", known[0]
@@ -101,15 +101,16 @@ class Outcome:
             self.parts[f"{label}.grad"] = self._token(grad)
         elif isinstance(value, np.ndarray):
             self.parts[label] = value.dtype.str, value.shape, value.tobytes()
-        elif isinstance(value, dict):
-            items = dict.items(value)
-            self.parts[label] = "dict", [(repr(key), self._token(item)) for key, item in items]
-        elif isinstance(value, (list, tuple, *CONTAINERS)):
-            self.parts[label] = type(value).__name__, [self._token(item) for item in value]
+        elif isinstance(value, CONTAINERS):
+            given = dict.items(value) if isinstance(value, dict) else value
+            self.parts[label] = self._items(value, given)
         elif isinstance(value, types.CellType):
             inner = [self._token(v) for v in _contents(value)]
             self.parts[label] = "variable", inner
-        if holds_state(type(value)) and not isinstance(value, Tensor):
+        if isinstance(value, type):
+            held = {n: self._token(v) for n, v in vars(value).items() if not n.startswith("__")}
+            self.parts[f"{label} itself"] = held
+        elif holds_state(type(value)) and not isinstance(value, Tensor):
             held = {name: self._token(v) for name, v in attributes(value).items()}
             self.parts[f"{label} {type(value).__name__}"] = held
 
@@ -136,11 +137,37 @@ class Outcome:
                     label = f"the gradient of {path} by {names[id(leaf)]}"
                     self.parts[label] = TensorState(make_tensor(grad.type, grad.content), False)
 
+    def _former(self, label: str) -> Any:
+        """What stood for a tensor, gradient or container before the call; ABSENT for others."""
+        keys = {path: key for key, (path, _) in self._before.items()}
+        key = keys.get(label, keys.get(label.removesuffix(".grad"), -1))
+        for value, held in self._snapshot.held(key):
+            if isinstance(value, Tensor):
+                kind, content, record, _, _, *grads = held
+                if label in keys:
+                    return TensorState(make_tensor(kind, content), record is not None)
+                return self._token(next((g for g in (grads[0], grads[2]) if g is not None), None))
+            if isinstance(value, dict) and label in keys:
+                half = len(held) // 2
+                return self._items(value, zip(held[:half], held[half:], strict=True))
+            if isinstance(value, CONTAINERS) and label in keys:
+                return self._items(value, held)
+        return _ABSENT
+
+    def _items(self, value: Any, items: Iterable[Any]) -> Any:
+        """What stands for a container of the class of ``value`` that holds ``items``."""
+        if isinstance(value, dict):
+            return "dict", [(repr(key), self._token(item)) for key, item in items]
+        return type(value).__name__, [self._token(item) for item in items]
+
     def difference(self, other: Outcome) -> list[str]:
         """In what two outcomes differ, in lines; this one is that of eager code."""
         lines = []
         for label in dict.fromkeys([*self.parts, *other.parts]):
-            a, b = self.parts.get(label, _ABSENT), other.parts.get(label, _ABSENT)
+            a, b = (one.parts.get(label, _ABSENT) for one in (self, other))
+            if a is _ABSENT or b is _ABSENT:  # what has not changed is as it was
+                former = self._former(label)
+                a, b = (former if one is _ABSENT else one for one in (a, b))
             if isinstance(a, TensorState) and isinstance(b, TensorState):
                 told = a.differs(b)
                 if told:
@@ -149,7 +176,9 @@ class Outcome:
                 what = ["nothing" if x is _ABSENT else ": ".join(x) for x in (a, b)]
                 lines.append(f"raised: {what[0]} eagerly, {what[1]} in the plan")
             elif a is _ABSENT or b is _ABSENT:
-                lines.append(f"{label}: {'eagerly' if b is _ABSENT else 'in the plan'} alone")
+                lines.append(
+                    f"{label}: changed {'eagerly' if b is _ABSENT else 'in the plan'} alone"
+                )
             elif a != b:
                 lines.append(f"{label}: {_shown(a)} eagerly, {_shown(b)} in the plan")
         return lines

@@ -1,111 +1,143 @@
-"""StateSnapshot: what objects held at one time, to put it back."""
+"""StateSnapshot: what objects held at one time, to see what has changed, and to put it back."""
 
 from __future__ import annotations
 
+import functools
 import types
+from collections import deque
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from hybrid.config import advance_epoch
 from hybrid.core.package import module_of
 from hybrid.eager.tensor import Tensor
-from hybrid.verification.reached_state import CONTAINERS, attributes, holds_state, is_authors
+from hybrid.verification.reached_state import attributes, holds_state, is_authors
 
+_ABSENT: Any = object()
 _SLOTS = ("type", "content", "record", "leaf", "frozen_leaf")
-Undo = Callable[[], None]
 
 
-def _of_tensor(tensor: Tensor) -> Undo:
-    held = {name: getattr(tensor, name) for name in _SLOTS if hasattr(tensor, name)}
-    leaves = [held[name] for name in ("leaf", "frozen_leaf") if name in held]
-    grads = [(leaf, leaf.grad, leaf.frozen) for leaf in leaves]
+class Part(NamedTuple):
+    """Something that objects hold: how it is read, as values in a row, and put back."""
 
-    def undo() -> None:
-        for name in _SLOTS:
-            if name in held:
-                setattr(tensor, name, held[name])
-            elif hasattr(tensor, name):
-                delattr(tensor, name)
-        for leaf, grad, frozen in grads:
+    read: Callable[[Any], list[Any]]
+    write: Callable[[Any, list[Any]], None]
+    same: Callable[[list[Any], list[Any]], bool]
+
+
+def _identical(a: list[Any], b: list[Any]) -> bool:
+    return len(a) == len(b) and all([x is y for x, y in zip(a, b, strict=True)])
+
+
+def _read_tensor(tensor: Tensor) -> list[Any]:
+    held = [getattr(tensor, name, _ABSENT) for name in _SLOTS]
+    for leaf in held[3:]:
+        held += (None, None) if leaf is _ABSENT else (leaf.grad, leaf.frozen)
+    return held
+
+
+def _write_tensor(tensor: Tensor, held: list[Any]) -> None:
+    for name, value in zip(_SLOTS, held, strict=False):
+        if value is not _ABSENT:
+            setattr(tensor, name, value)
+        elif hasattr(tensor, name):
+            delattr(tensor, name)
+    for leaf, grad, frozen in ((held[3], *held[5:7]), (held[4], *held[7:9])):
+        if leaf is not _ABSENT:
             leaf.grad, leaf.frozen = grad, frozen
 
-    return undo
+
+def _read_dict(value: Any) -> list[Any]:
+    return [*dict.keys(value), *dict.values(value)]
 
 
-def _of_container(value: Any) -> Undo:
-    base = next(kind for kind in CONTAINERS if isinstance(value, kind))
-    held = list(base.items(value)) if base is dict else list(base.__iter__(value))
-
-    def undo() -> None:
-        now = list(base.items(value)) if base is dict else list(base.__iter__(value))
-        same = len(now) == len(held) and all(
-            [a is b if base is not dict else a[0] is b[0] and a[1] is b[1]
-             for a, b in zip(now, held, strict=True)]
-        )  # fmt: skip
-        if not same:
-            base.clear(value)
-            (base.extend if base not in (dict, set) else base.update)(value, held)
-
-    return undo
+def _write_dict(value: Any, held: list[Any]) -> None:
+    half = len(held) // 2
+    dict.clear(value)
+    dict.update(value, zip(held[:half], held[half:], strict=True))
 
 
-def _of_array(array: np.ndarray) -> Undo:
-    held = array.copy()
+def _write_items(base: Any) -> Callable[[Any, list[Any]], None]:
+    def write(value: Any, held: list[Any]) -> None:
+        base.clear(value)
+        (base.update if base is set else base.extend)(value, held)
 
-    def undo() -> None:
-        array[...] = held
-
-    return undo
-
-
-def _of_object(value: Any) -> Undo:
-    held = attributes(value)
-
-    def undo() -> None:
-        for name in attributes(value).keys() - held.keys():
-            object.__delattr__(value, name)
-        for name, old in held.items():
-            object.__setattr__(value, name, old)
-
-    return undo
+    return write
 
 
-def _of_class(kind: type) -> Undo:
-    held = {name: v for name, v in vars(kind).items() if not name.startswith("__")}
-
-    def undo() -> None:
-        for name in [n for n in vars(kind) if not n.startswith("__") and n not in held]:
-            type.__delattr__(kind, name)
-        for name, old in held.items():
-            if vars(kind).get(name) is not old:
-                type.__setattr__(kind, name, old)
-
-    return undo
+def _write_array(array: np.ndarray, held: list[Any]) -> None:
+    array[...] = held[0]
 
 
-def _of_cell(cell: types.CellType) -> Undo:
+def _same_array(a: list[Any], b: list[Any]) -> bool:
+    return a[0].tobytes() == b[0].tobytes()
+
+
+def _read_cell(cell: types.CellType) -> list[Any]:
     try:
-        held = cell.cell_contents
+        return [cell.cell_contents]
     except ValueError:
-        return lambda: None
-
-    def undo() -> None:
-        cell.cell_contents = held
-
-    return undo
+        return []
 
 
-def _of_names(names: dict[str, Any]) -> Undo:
-    held = dict(names)
+def _write_cell(cell: types.CellType, held: list[Any]) -> None:
+    if held:
+        cell.cell_contents = held[0]
+    else:
+        del cell.cell_contents
 
-    def undo() -> None:
-        for name in names.keys() - held.keys():
-            del names[name]
-        names.update(held)
 
-    return undo
+def _read_object(value: Any) -> list[Any]:
+    found = attributes(value)
+    return [*found, *found.values()]
+
+
+def _write_names(set_: Any, delete: Any, names: Callable[[Any], Any]) -> Callable[..., None]:
+    def write(value: Any, held: list[Any]) -> None:
+        half = len(held) // 2
+        for name in [n for n in names(value) if n not in held[:half]]:
+            delete(value, name)
+        for name, old in zip(held[:half], held[half:], strict=True):
+            set_(value, name, old)
+
+    return write
+
+
+def _of_class(kind: type) -> dict[str, Any]:
+    return {name: value for name, value in vars(kind).items() if not name.startswith("__")}
+
+
+_TENSOR = Part(_read_tensor, _write_tensor, _identical)
+_CELL = Part(_read_cell, _write_cell, _identical)
+_ARRAY = Part(lambda array: [array.copy()], _write_array, _same_array)
+_OBJECT = Part(
+    _read_object, _write_names(object.__setattr__, object.__delattr__, attributes), _identical
+)
+_CLASS = Part(
+    lambda kind: [*_of_class(kind), *_of_class(kind).values()],
+    _write_names(type.__setattr__, type.__delattr__, _of_class),
+    _identical,
+)
+_NAMES = Part(_read_dict, _write_dict, _identical)  # of a module
+_CONTAINERS = {
+    dict: _NAMES,
+    **{base: Part(list, _write_items(base), _identical) for base in (list, set, deque)},
+}
+
+
+@functools.lru_cache(4096)
+def _parts(kind: type) -> tuple[Part, ...]:
+    """What objects of a class hold that may change."""
+    if issubclass(kind, Tensor):
+        return (_TENSOR,)
+    if issubclass(kind, types.CellType):
+        return (_CELL,)
+    if issubclass(kind, np.ndarray):
+        return (_ARRAY,)
+    found = [part for base, part in _CONTAINERS.items() if issubclass(kind, base)]
+    return (*found, *[_OBJECT] * holds_state(kind))
 
 
 class StateSnapshot:
@@ -113,36 +145,39 @@ class StateSnapshot:
 
     def __init__(self, found: Mapping[int, tuple[str, Any]]) -> None:
         self.found = dict(found)
-        self._undo: list[Undo] = []
-        spaces: dict[int, dict[str, Any]] = {}  # of modules, by id
-        for _, value in found.values():
-            if isinstance(value, types.FunctionType) and is_authors(module_of(value)):
-                spaces.setdefault(id(value.__globals__), value.__globals__)
-            elif isinstance(value, types.ModuleType) and is_authors(value.__name__):
-                spaces.setdefault(id(vars(value)), vars(value))
+        self._held: dict[int, list[tuple[Any, Part, list[Any]]]] = {}
+        for key, (_, value) in found.items():
+            if isinstance(value, types.FunctionType):
+                if is_authors(module_of(value)):
+                    self._hold(id(value.__globals__), value.__globals__, (_NAMES,))
+            elif isinstance(value, types.ModuleType):
+                if is_authors(value.__name__):
+                    self._hold(id(vars(value)), vars(value), (_NAMES,))
+            elif isinstance(value, type):
+                if is_authors(module_of(value)):
+                    self._hold(key, value, (_CLASS,))
             else:
-                self._undo += self._of(value)
-        self._undo += [_of_names(names) for names in spaces.values()]
+                self._hold(key, value, _parts(type(value)))
 
-    @staticmethod
-    def _of(value: Any) -> list[Undo]:
-        if isinstance(value, Tensor):
-            return [_of_tensor(value)]
-        if isinstance(value, types.CellType):
-            return [_of_cell(value)]
-        if isinstance(value, type):
-            return [_of_class(value)] if is_authors(module_of(value)) else []
-        made: list[Undo] = []
-        if isinstance(value, CONTAINERS):
-            made.append(_of_container(value))
-        elif isinstance(value, np.ndarray) and value.flags.writeable:
-            made.append(_of_array(value))
-        if holds_state(type(value)) and not isinstance(value, Tensor):
-            made.append(_of_object(value))
-        return made
+    def _hold(self, key: int, value: Any, parts: tuple[Part, ...]) -> None:
+        if parts and key not in self._held:
+            self._held[key] = [(value, part, part.read(value)) for part in parts]
+
+    def held(self, key: int) -> list[tuple[Any, list[Any]]]:
+        """The object of that id, with what it held, for each of its parts."""
+        return [(value, held) for value, _, held in self._held.get(key, ())]
+
+    def changed(self, key: int) -> bool:
+        """Whether the object of that id holds something else than it did."""
+        return any([not part.same(part.read(v), held) for v, part, held in self._held.get(key, ())])
 
     def restore(self) -> None:
         """Let all objects hold what they held."""
-        for undo in self._undo:
-            undo()
-        advance_epoch()
+        moved = False
+        for parts in self._held.values():
+            for value, part, held in parts:
+                if not part.same(part.read(value), held):
+                    part.write(value, held)
+                    moved = True
+        if moved:
+            advance_epoch()

@@ -164,7 +164,7 @@ DIFFERENT: dict[str, tuple[Callable[[Any], Any], str]] = {
         lambda x: x if traced() else {}["k"],
         "raised: KeyError: 'k' eagerly, nothing in the plan",
     ),
-    "number": (lambda x: (x, 2 if traced() else 1), "result: "),
+    "number": (lambda x: (x, 2 if traced() else 1), "what is returned: tuple"),
     "structure": (lambda x: [x] if traced() else (x,), "result"),
     "one object": (lambda x: x * 1.0 if traced() else x, "result: "),
     "a zero's sign": (lambda x: x * 0.0 if traced() else x * -0.0, "elements, the first at"),

@@ -4,6 +4,7 @@ The last is what running costs beside the computing, and what it may cost.
 """
 
 import copy
+import time
 from collections.abc import Callable, Sequence
 from functools import reduce
 from typing import Any
@@ -13,7 +14,7 @@ import numpy as np
 import hybrid as hy
 from hybrid.bench.bits import require_close, require_same_bits
 from hybrid.bench.compare.problems import vectors
-from hybrid.bench.registry import BenchError, Case, workload
+from hybrid.bench.registry import BenchError, Case, Target, workload
 from hybrid.bench.workloads.training_steps import perceptron
 
 D2L_SIZES = (512, 256, 128, 2)
@@ -165,3 +166,41 @@ def case(
     return Case(
         label=label, ways=ways, check=check, threads=1, parts=parts, budgets={decides: budget}
     )
+
+
+class Hundreds:
+    """Times calls by the hundred, of which one is verified where that is asked for."""
+
+    def __init__(self, call: Callable[[], Any]) -> None:
+        self.call = call
+
+    def sample(self, count: int) -> float:
+        """The seconds that so many hundreds of calls take."""
+        begin = time.process_time()
+        for _ in range(100 * count):
+            self.call()
+        return time.process_time() - begin
+
+
+@workload("verified", "one call in a hundred that runs eagerly as well and is compared: its cost")
+def verified() -> list[Case]:
+    hy.random.seed(0)
+    layers = [layer for _ in range(6) for layer in (hy.nn.Linear(256, 256), hy.nn.ReLU())]
+    net, x = hy.nn.Sequential(*layers).eval(), hy.ones((64, 256))
+    plain, compared = (hy.hybridize(lambda x: net(x), verify=share) for share in (None, 0.01))
+
+    def check() -> dict[str, str]:
+        require_same_bits("verified", net(x), compared(x))
+        return {}
+
+    return [
+        Case(
+            label="six dense layers",
+            ways={"plain": Hundreds(lambda: plain(x)), "1 %": Hundreds(lambda: compared(x))},
+            check=check,
+            targets={"1 %": (Target(1.02),)},
+            parts=100,
+            threads=1,
+            clock="cpu",
+        )
+    ]

@@ -119,12 +119,12 @@ class Writes:
     def end(self) -> None:
         """Restore what the code has written, and separate it from changes by others."""
         assert self.containers is not None
+        self._undo_rests()  # what is newest first
         self._unseen = self._put_unseen()
         asked = self._asked = self.journal.identities.asked().keys()
         self.tracer.adopt(self.guards.written_places(self.own, asked))
         places = self.tracer.places.items()  # deleted ones show what the class has
         gone = [key for key, p in places if p.written and self.journal.gave_up(p.owner, p.name)]
-        self._undo_rests()
         self.left = self.tracer.mark.undo() | dict.fromkeys(gone, MISSING)
         self.changes, others = _partition(self.containers.differences(), self.is_own)
         self.inputs.take_back()
@@ -261,8 +261,8 @@ class Writes:
         if self._done or not self._begun:
             return
         self.inputs.take_back()
-        self._put_unseen()
         self.journal.undo()
+        self._put_unseen()
         for change in () if self.containers is None else self.own_changes():
             change.undo()
         self.inputs.take_back()

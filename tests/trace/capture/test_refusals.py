@@ -302,3 +302,60 @@ def test_an_index_out_of_range_raises_from_the_plan() -> None:
     assert type(eager.value) is type(planned.value)
     assert "the author's line" in str(planned.value)
     assert hybridized(x, good).shape == (2, 2)
+
+
+class Kept:
+    """Holds a tensor that functions put another one in place of for a while."""
+
+    def __init__(self) -> None:
+        self.v = hy.ones(3)
+
+
+class Scope:
+    def __init__(self, state, value) -> None:
+        self.state, self.value = state, value
+
+    def __enter__(self):
+        self.before, self.state.v = self.state.v, self.value
+
+    def __exit__(self, *error) -> None:
+        self.state.v = self.before
+
+
+@pytest.mark.parametrize("kind", [Kept, lambda: types.SimpleNamespace(v=hy.ones(3))])
+def test_what_a_finally_has_put_back_stays_as_it_was(kind) -> None:
+    state = kind()
+    before = state.v
+
+    def refused(x):
+        old, state.v = state.v, x
+        try:
+            assert hy.sum(x) > -9
+            x.numpy()
+        finally:
+            state.v = old
+        return x
+
+    with pytest.raises(TracedValueError):
+        hy.hybridize(refused)(hy.ones(3) * 2)
+    assert state.v is before
+
+
+def test_a_block_that_is_captured_again_for_other_numbers_puts_back_what_was_there() -> None:
+    state = Kept()
+    before = state.v
+
+    def function(x, s, k):
+        with Scope(state, x):
+            assert s > 0
+            if hy.sum(x) > 0 or s > 5:
+                x = x * 2
+        return x
+
+    hybridized = hy.hybridize(function, ledger=False)
+    for value, k in ((-1.0, 1), (2.0, 3), (-3.0, 4), (-3.0, 4)):
+        x = hy.ones(3) * value
+        assert (
+            hybridized(x, hy.asarray(1.0), k).tolist() == function(x, hy.asarray(1.0), k).tolist()
+        )
+        assert state.v is before
