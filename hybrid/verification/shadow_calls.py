@@ -12,16 +12,15 @@ import contextlib
 import io
 import sys
 import threading
-import types
 from collections.abc import Callable
 from typing import Any
 
 from hybrid.calls.hybridized import Hybridized
-from hybrid.data import DataLoader
 from hybrid.errors import ArgumentError, VerificationError, is_interrupt, warn_author
 from hybrid.ir.interpreter import ACTIVE
 from hybrid.ops.support.operand_checks import require_choice
 from hybrid.random import default_generator
+from hybrid.trace.guards.constants import lasting_call
 from hybrid.verification.reached_state import TooMuchError, reached
 from hybrid.verification.reproduction import write_reproduction
 from hybrid.verification.state_difference import Outcome
@@ -69,8 +68,6 @@ class ShadowCalls:
             before = StateSnapshot(reached(roots.items()))
         except TooMuchError:
             return self._unverified(call, args, kwargs, "it reaches too many objects")
-        if any([_goes_on(value) for _, value in before.found.values()]):
-            return self._unverified(call, args, kwargs, "it reads a loader or a generator")
         result, error = _outcome_of(call, args, kwargs)
         if error is not None and not isinstance(error, Exception):
             raise error
@@ -127,17 +124,7 @@ class ShadowCalls:
 
 
 def _lasts(planned: Any) -> bool:
-    return any(map(_calls_python, planned.capture.graph.nodes))
-
-
-def _calls_python(node: Any) -> bool:
-    inner = [node for region in node.regions for node in region.nodes]
-    return node.op.name == "py_call" or not node.op.pure or any(map(_calls_python, inner))
-
-
-def _goes_on(value: Any) -> bool:
-    """Whether a value gives other items each time that it is asked."""
-    return isinstance(value, (DataLoader, types.GeneratorType))
+    return any(map(lasting_call, planned.capture.graph.nodes))
 
 
 def _outcome_of(

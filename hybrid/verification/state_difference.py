@@ -45,6 +45,7 @@ class TensorState(NamedTuple):
         return f"{count} of {left.size} elements, the first{first}"
 
 
+_GRADIENT = "'s gradient"
 _CODE = (types.FunctionType, type, tuple)
 
 
@@ -61,6 +62,7 @@ class Outcome:
         error: BaseException | None, *, gradients: bool = True,
     ) -> None:  # fmt: skip
         self._before, self._snapshot = before.found, before
+        self._keys: dict[str, int] | None = None  # by the names of objects before the call
         self._new: dict[int, str] = {}
         self.found = found  # alive, so that no id comes again
         self.parts: dict[str, Any] = {}
@@ -98,7 +100,7 @@ class Outcome:
             grad = None if leaf is None else leaf.grad
             held = make_tensor(value.type, value.content)
             self.parts[label] = TensorState(held, value.record is not None)
-            self.parts[f"{label}.grad"] = self._token(grad)
+            self.parts[f"{label}{_GRADIENT}"] = _state(grad)
         elif isinstance(value, np.ndarray):
             self.parts[label] = value.dtype.str, value.shape, value.tobytes()
         elif isinstance(value, CONTAINERS):
@@ -126,32 +128,34 @@ class Outcome:
                 continue
             try:
                 nodes = history([value.record], spent=set())
-                leaves = [n for n in nodes if isinstance(n, Leaf) and id(n) in names]
+                leaves = [n for n in nodes if isinstance(n, Leaf) and not n.frozen]
                 seed = ones(value.shape, dtype=value.dtype)
                 found = cotangents([(value.record, seed)], leaves, differentiable=False)
             except GradientError as error:  # the history has been used, say
                 self.parts[f"the gradient of {path}"] = str(error)
                 continue
             for leaf, grad in zip(leaves, found, strict=True):
-                if grad is not None:
+                if grad is not None and id(leaf) in names:
                     label = f"the gradient of {path} by {names[id(leaf)]}"
                     self.parts[label] = TensorState(make_tensor(grad.type, grad.content), False)
 
     def _former(self, label: str) -> Any:
-        """What stood for a tensor, gradient or container before the call; ABSENT for others."""
-        keys = {path: key for key, (path, _) in self._before.items()}
-        key = keys.get(label, keys.get(label.removesuffix(".grad"), -1))
-        for value, held in self._snapshot.held(key):
-            if isinstance(value, Tensor):
-                kind, content, record, _, _, *grads = held
-                if label in keys:
-                    return TensorState(make_tensor(kind, content), record is not None)
-                return self._token(next((g for g in (grads[0], grads[2]) if g is not None), None))
-            if isinstance(value, dict) and label in keys:
+        """What stood for something before the call; ABSENT where nothing did."""
+        if self._keys is None:
+            self._keys = {path: key for key, (path, _) in self._before.items()}
+        for name in (label, label.removesuffix(_GRADIENT), label.rpartition(" ")[0]):
+            for value, held in self._snapshot.held(self._keys.get(name, -1)):
+                if isinstance(value, Tensor):
+                    kind, content, record, _, _, *grads = held
+                    if name == label:
+                        return TensorState(make_tensor(kind, content), record is not None)
+                    return _state(grads[0] if grads[0] is not None else grads[2])
                 half = len(held) // 2
-                return self._items(value, zip(held[:half], held[half:], strict=True))
-            if isinstance(value, CONTAINERS) and label in keys:
-                return self._items(value, held)
+                pairs = zip(held[:half], held[half:], strict=True) if len(held) % 2 == 0 else ()
+                if name == label and isinstance(value, CONTAINERS):
+                    return self._items(value, pairs if isinstance(value, dict) else held)
+                if name != label and not isinstance(value, CONTAINERS):
+                    return {key: self._token(item) for key, item in pairs}
         return _ABSENT
 
     def _items(self, value: Any, items: Iterable[Any]) -> Any:
@@ -185,6 +189,11 @@ class Outcome:
 
 
 _ABSENT = object()
+
+
+def _state(grad: Tensor | None) -> TensorState | None:
+    """What is compared of a gradient: not which object it is."""
+    return None if grad is None else TensorState(make_tensor(grad.type, grad.content), False)
 
 
 def _contents(cell: types.CellType) -> list[Any]:

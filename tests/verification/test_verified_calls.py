@@ -215,6 +215,18 @@ def test_what_would_run_twice_is_not_verified() -> None:
     assert len(said) == 2
 
 
+def test_what_is_printed_is_printed_once(capsys: pytest.CaptureFixture[str]) -> None:
+    def function(x: Any) -> Any:
+        print(hy.sum(x))
+        return x * 2.0
+
+    hybridized = hy.hybridize(function, verify=1.0)
+    with pytest.warns(UserWarning, match="not verified: it prints or calls Python"):
+        hybridized(X)
+    hybridized(X)
+    assert capsys.readouterr().out == "tensor(2.5, dtype=float32)\n" * 2
+
+
 def test_modules_methods_and_copies() -> None:
     net = nn.Sequential(nn.Linear(2, 2), nn.ReLU()).hybridize(verify=1.0)
     assert net(X).tolist() == nn.Sequential(*net)(X).tolist()
