@@ -277,7 +277,7 @@ MODULES = ["compress", "data", "linalg", "nn", "optim", "plots", "random", "trai
 PARTS = [
     "autodiff", "bench", "calls", "cli", "config", "convert", "core", "eager", "errors", "explain",
     "ir", "jobs", "lazy_import", "memory", "models", "number", "ops", "passes", "plan", "programs",
-    "simulation", "staging", "trace", "transforms", "weights",
+    "simulation", "staging", "trace", "transforms", "verification", "weights",
 ]  # fmt: skip
 
 TENSOR = [

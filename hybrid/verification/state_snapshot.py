@@ -19,7 +19,7 @@ _ABSENT: Any = object()
 _SLOTS = ("type", "content", "record", "leaf", "frozen_leaf")
 
 
-class Part(NamedTuple):
+class HeldPart(NamedTuple):
     """Something that objects hold: how it is read, as values in a row, and put back."""
 
     read: Callable[[Any], list[Any]]
@@ -109,26 +109,26 @@ def _of_class(kind: type) -> dict[str, Any]:
     return {name: value for name, value in vars(kind).items() if not name.startswith("__")}
 
 
-_TENSOR = Part(_read_tensor, _write_tensor, _identical)
-_CELL = Part(_read_cell, _write_cell, _identical)
-_ARRAY = Part(lambda array: [array.copy()], _write_array, _same_array)
-_OBJECT = Part(
+_TENSOR = HeldPart(_read_tensor, _write_tensor, _identical)
+_CELL = HeldPart(_read_cell, _write_cell, _identical)
+_ARRAY = HeldPart(lambda array: [array.copy()], _write_array, _same_array)
+_OBJECT = HeldPart(
     _read_object, _write_names(object.__setattr__, object.__delattr__, attributes), _identical
 )
-_CLASS = Part(
+_CLASS = HeldPart(
     lambda kind: [*_of_class(kind), *_of_class(kind).values()],
     _write_names(type.__setattr__, type.__delattr__, _of_class),
     _identical,
 )
-_NAMES = Part(_read_dict, _write_dict, _identical)  # of a module
+_NAMES = HeldPart(_read_dict, _write_dict, _identical)  # of a module
 _CONTAINERS = {
     dict: _NAMES,
-    **{base: Part(list, _write_items(base), _identical) for base in (list, set, deque)},
+    **{base: HeldPart(list, _write_items(base), _identical) for base in (list, set, deque)},
 }
 
 
 @functools.lru_cache(4096)
-def _parts(kind: type) -> tuple[Part, ...]:
+def _parts(kind: type) -> tuple[HeldPart, ...]:
     """What objects of a class hold that may change."""
     if issubclass(kind, Tensor):
         return (_TENSOR,)
@@ -145,7 +145,7 @@ class StateSnapshot:
 
     def __init__(self, found: Mapping[int, tuple[str, Any]]) -> None:
         self.found = dict(found)
-        self._held: dict[int, list[tuple[Any, Part, list[Any]]]] = {}
+        self._held: dict[int, list[tuple[Any, HeldPart, list[Any]]]] = {}
         for key, (_, value) in found.items():
             if isinstance(value, types.FunctionType):
                 if is_authors(module_of(value)):
@@ -159,7 +159,7 @@ class StateSnapshot:
             else:
                 self._hold(key, value, _parts(type(value)))
 
-    def _hold(self, key: int, value: Any, parts: tuple[Part, ...]) -> None:
+    def _hold(self, key: int, value: Any, parts: tuple[HeldPart, ...]) -> None:
         if parts and key not in self._held:
             self._held[key] = [(value, part, part.read(value)) for part in parts]
 

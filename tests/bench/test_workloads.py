@@ -30,6 +30,7 @@ FIRST_WAYS = {
     "sizes": {"eager", "alone", "dynamic=False"},
     "distributed": {"1 rank", "mpi4py"},
     "new_sizes": {"known", "eager"},
+    "verified": {"plain"},
 }
 
 

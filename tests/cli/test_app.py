@@ -194,6 +194,7 @@ def test_a_full_disk_is_told_in_a_line(command: str, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (1, line)
 
 
+@pytest.mark.usefixtures("heeded_interrupt")
 def test_control_c_has_the_code_of_other_programs(tmp_path: Path) -> None:
     (tmp_path / "slow.py").write_text(
         "import time\nopen('begun', 'w').close()\ntime.sleep(60)\ndef f(x): return x\n"

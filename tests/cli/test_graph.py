@@ -126,6 +126,6 @@ def test_a_model_that_is_built_by_a_script_has_no_lines_of_the_command(tmp_path:
     for start in ([sys.executable, "-m", "hybrid"], [str(Path(sys.executable).parent / "hybrid")]):
         done = subprocess.run(
             [*start, "graph", f"{path}:net", "-i", "f32[2,3]"], capture_output=True, text=True,
-            check=True,
+            check=True, cwd=tmp_path,
         )  # fmt: skip
         assert "graph @Sequential" in done.stdout and "#" not in done.stdout

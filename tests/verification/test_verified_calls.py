@@ -248,7 +248,10 @@ def test_threads_and_calls_inside() -> None:
     inner = hy.hybridize(lambda x: x * 2.0, verify=1.0)
     outer = hy.hybridize(lambda x: inner(x) + 1.0, verify=1.0)
     found: list[Any] = []
-    threads = [threading.Thread(target=lambda: found.append(outer(X).tolist())) for _ in range(4)]
+    threads = [
+        threading.Thread(target=lambda: found.append(outer(X).tolist()), daemon=True)
+        for _ in range(4)
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:
