@@ -6,12 +6,12 @@ framework are told the line to write.
 
 from __future__ import annotations
 
-import difflib
 import functools
 import inspect
 import linecache
 import re
 from collections.abc import Callable, Iterable, Sequence
+from importlib import import_module
 from typing import Any
 
 from hybrid.core.package import FOLDER
@@ -70,7 +70,7 @@ def meant(word: str, names: Iterable[str]) -> str:
     for own in WORDS.get(word, ()):
         if own in known:
             return own
-    close = difflib.get_close_matches(word, known, 1, 0.7)
+    close = import_module("difflib").get_close_matches(word, known, 1, 0.7)  # few runs need it
     return close[0] if close else ""
 
 
